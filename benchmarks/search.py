@@ -131,10 +131,7 @@ CONTENDERS: dict[str, Callable[[Surface, int, float], Answer]] = {
 
 
 def search_surface(family: str, contender: str, seed: int, noise: float) -> Answer:
-    """Search one surface; return the recommended point's true throughput as a share of the best.
-
-    The result contains the other values that the contender returned, too.
-    """
+    """Search one surface; return the recommended point's share of the best, and other values."""
     surface = make_surface(family, seed)
     answer = CONTENDERS[contender](surface, seed, noise)
     share = surface.values[answer.pop("point")] / surface.values.max()

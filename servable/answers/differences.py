@@ -99,10 +99,7 @@ def compare_arrays(
     typed: bool,
     tops: Sequence[int],
 ) -> ArrayDifference:
-    """Compare one output of two responses that have `rows` rows.
-
-    `typed`: whether the formats of both responses carry types.
-    """
+    """Compare one output of two responses. `typed`: both responses' formats carry types."""
     if problem := _find_mismatch(expected, answered, typed):
         return build_total_difference(rows, problem)
     floats = expected.dtype.kind in "fc"
@@ -145,10 +142,7 @@ def _classify_type(array: Array) -> str:
 
 
 def build_total_difference(rows: int, problem: str) -> ArrayDifference:
-    """Return a difference in every row, for outputs whose values can't be compared.
-
-    `problem` is the reason.
-    """
+    """Return a difference in every row, for outputs that can't be compared for a `problem`."""
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
@@ -158,10 +152,7 @@ def reshape_by_row(array: Array, rows: int) -> Array:
 
 
 def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
-    """Return the magnitude that each number is compared with.
-
-    `sizes`: the numbers' own magnitudes, of shape (rows, elements).
-    """
+    """Return the magnitude that each number is compared with. `sizes`: (rows, elements)."""
     if tolerance.absolute is not None:
         return sizes
     others = np.where(sizes < _MASK, sizes, 0.0)
@@ -220,10 +211,7 @@ def _count_changed_tops(
     rows: int,
     tops: Sequence[int],
 ) -> dict[int, int]:
-    """Count the differing rows whose k highest scores are at other positions, for each k.
-
-    Ties within the tolerance aren't a change: such a row doesn't differ.
-    """
+    """Count the rows whose k highest scores moved. Ties within the tolerance don't differ."""
     width = array.shape[-1] if array.ndim else 1
     one_vector = rows == 1 and array.ndim == 1
     if width < 2 or not (array.ndim == 2 or one_vector) or array.dtype.kind == "c":
@@ -249,10 +237,7 @@ def read_known_response(golden: Golden) -> bytes | None:
 
 
 def find_content_type(golden: Golden) -> str:
-    """Return the content type of the known response, from the suffix of its file.
-
-    An empty text means that its first bytes decide.
-    """
+    """Return the known response's content type by its file's suffix; "": its bytes decide."""
     return "" if golden.answer is None else CONTENT_TYPES.get(PurePath(golden.answer).suffix, "")
 
 
@@ -285,10 +270,7 @@ def find_differences(
 
 
 def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read a response whose content type may be unknown.
-
-    If neither the content type nor the first bytes identify the format, try protobuf.
-    """
+    """Read a response, as protobuf if neither type nor first bytes identify its format."""
     outputs = read_outputs(body, content_type)
     if content_type or set(outputs.arrays) != {WHOLE_BODY}:
         return outputs

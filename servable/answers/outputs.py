@@ -40,18 +40,12 @@ class AnswerOutputs:
     """Outputs of this type, whose arrays are float32."""
 
     def count_rows(self, name: str) -> int:
-        """Return the number of rows by which an output is compared.
-
-        It is 1 for an output that doesn't have one element per row.
-        """
+        """Return the number of rows of an output; 1 if it hasn't one element per row."""
         return self.rows if self.arrays[name].shape[:1] == (self.rows,) else 1
 
 
 def read_outputs(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read the outputs of a response.
-
-    Raises nothing: a body that can't be read becomes one string, `WHOLE_BODY`.
-    """
+    """Read the outputs of a response; a body that can't be read becomes one, `WHOLE_BODY`."""
     media = parse_media_type(content_type)
     reader = _READERS.get(media) or (
         _read_json if media.endswith("+json") else _select_reader(body)
@@ -130,10 +124,7 @@ def _parse_column(fields: list[str]) -> Array:
 
 
 def _flatten_json(value: Any) -> dict[str, Array]:
-    """Return one array for each path in a JSON value, such as `labels[].score`.
-
-    The values of all lists along a path are joined.
-    """
+    """Return the joined values of each path in a JSON value, such as `labels[].score`."""
     parts: dict[str, list[Array]] = {}
     for path, array in _iterate_leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)

@@ -54,10 +54,7 @@ class ExplainedSetting:
 
 
 def explain_settings(loaded: Loaded) -> list[ExplainedSetting]:
-    """Return the settings of every variant whose instance type and model are known.
-
-    Returns [] for a file that can't be read.
-    """
+    """Return the settings of each known instance type and model; [] for an unreadable file."""
     if loaded.draft is None:
         return []
     settings = []
@@ -215,10 +212,7 @@ def _list_scaling(environment: Environment, placed: Placement) -> Iterator[Said]
 def list_update_lines(
     environment: Environment, placed: Placement, *, running: int | None = None
 ) -> Iterator[Said]:
-    """Yield what an update does with the fewest and, if that differs, with the most instances.
-
-    `running`: the current number of instances, if it is known.
-    """
+    """Yield what an update does with the fewest and the most instances, or with those `running`."""
     rollout, variant = environment.rollout, placed.variant
     if variant.serverless is not None:
         return  # SageMaker manages the instances
@@ -274,10 +268,7 @@ def _describe_rollback_alarms(
 
 
 def _list_fault_outcomes(environment: Environment, rollout: Rollout) -> Iterator[Said]:
-    """Yield the outcome of an update to a model, for each kind of fault.
-
-    Each fault affects every request.
-    """
+    """Yield the outcome of an update to a model with each fault, which affects every request."""
     for fault in FAULTS:
         kinds = rollout.list_alarms_for_fault(fault, environment.alarms, kind=environment.kind)
         minutes = environment.window_minutes

@@ -61,10 +61,7 @@ class SentRequest(NamedTuple):
 
 
 def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
-    """Run each variant and batch, and yield a finding for each failure.
-
-    Variants and batches that deploy the same are run once.
-    """
+    """Run each variant and batch, the same deployment once; yield a finding for each failure."""
     environment = loaded.environment
     parts = [*_list_variants(loaded), *_list_batches(loaded)]
     seen: list[PreparedVariant] = []
@@ -244,10 +241,7 @@ def read_reason(body: bytes) -> str:
 
 
 def _read_last_line(log: Path) -> str:
-    """Return the last log line of user code.
-
-    The handler's JSON lines are skipped, because they repeat its responses.
-    """
+    """Return user code's last log line; the handler's JSON lines repeat its responses."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
     return f"; last log line: {_shorten_to_line(messages[-1])}" if messages else ""

@@ -67,10 +67,7 @@ def find_missing_extra(command: str) -> MissingExtraError | None:
 
 
 def convert_import_error(error: ModuleNotFoundError, who: str) -> Exception:
-    """Return the error to raise instead of `error`.
-
-    It is a `MissingExtraError` if an extra contains the module, and otherwise `error` itself.
-    """
+    """Return a `MissingExtraError` if an extra contains the module, otherwise `error` itself."""
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
     return MissingExtraError(who, module, known) if known else error

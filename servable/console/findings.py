@@ -85,10 +85,7 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
 
 
 def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
-    """Return a finding as terminal lines, without its file.
-
-    The problem takes one line and is truncated if it is too long; the remedy is complete.
-    """
+    """Return a finding as lines without its file: one for the problem, cut, then the remedy."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
     remedy = f"{finding.remedy} [{finding.acknowledgement}]"
@@ -99,10 +96,7 @@ def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
 
 
 def wrap_text(text: str, columns: int, before: str) -> list[str]:
-    """Return a text as indented lines of at most `columns` columns, the first one after `before`.
-
-    A word that is longer than a line, such as a path, stays whole.
-    """
+    """Return indented lines, the first after `before`; a word longer than a line stays whole."""
     return textwrap.wrap(
         " ".join(text.split()),
         columns,

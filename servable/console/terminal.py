@@ -59,10 +59,7 @@ class EscapedStream:
 
 
 def escape_output() -> None:
-    """Escape the control characters that this process prints from now on.
-
-    Characters that the output's encoding lacks are escaped, too.
-    """
+    """Escape printed control characters, and what the output's encoding lacks, from now on."""
     for name in ("stdout", "stderr"):
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -82,8 +79,5 @@ def uses_color(stream: Any) -> bool:
 
 
 def unwrap_stream(stream: Any) -> Any:
-    """Return the stream that doesn't escape, for escape sequences that Servable generates.
-
-    The caller has escaped everything else that it writes there.
-    """
+    """Return the stream that doesn't escape, for Servable's own sequences and escaped text."""
     return getattr(stream, "plain", stream)

@@ -25,10 +25,7 @@ LEAST_BOOTSTRAP = 6
 
 
 def check_account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Check the credentials and, if they are valid, the rest of the account.
-
-    `name`: the environment's name.
-    """
+    """Check the credentials for the environment `name`, and if they are valid, its account."""
     try:
         identity = aws.fetch_identity()
     except NoCredentialsError:
@@ -151,10 +148,7 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
 
 def fetch_quotas(aws: Account) -> dict[str, float] | None:
-    """Return SageMaker's quotas by name, or None for a local AWS, which has none.
-
-    Raises one of `AwsError`.
-    """
+    """Return SageMaker's quotas by name; None for a local AWS without. Raises one of `AwsError`."""
     try:
         return {
             # A quota that was never raised isn't listed as applied: AWS's default applies.
@@ -168,10 +162,7 @@ def fetch_quotas(aws: Account) -> dict[str, float] | None:
 
 
 def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Compare the account's quotas with the needs of an update.
-
-    All endpoints of the account share the quotas.
-    """
+    """Compare the account's quotas, which all its endpoints share, with an update's needs."""
     if (there := fetch_quotas(aws)) is None:
         yield CheckResult("quotas", "open", "the local AWS has no quotas")
         return
@@ -239,10 +230,7 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
 
 
 def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Report the call that the SageMaker SDK sends to AWS even if the local AWS is used.
-
-    Yields nothing unless the local AWS is used and the SDK is installed.
-    """
+    """Report the call that an installed SageMaker SDK sends to AWS, not to the local AWS."""
     if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
         said = (
             f"its default_bucket() calls AWS itself: https://sts.{environment.region}.amazonaws.com"

@@ -49,10 +49,7 @@ TIMEOUT_SECONDS = 30
 
 
 def check_machine(root: Path) -> Iterator[CheckResult]:
-    """Check Python, the image's Python, Node, the CDK CLI, and the project's files.
-
-    It doesn't use the network.
-    """
+    """Check Python, the image's, Node, the CDK CLI, and the project's files, all offline."""
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
     yield build_result("Python", fine, said, "install Python 3.11 or newer")
@@ -105,10 +102,7 @@ def _check_image_python() -> CheckResult:
 
 
 def _find_version(root: Path, *command: str) -> str | None:
-    """Return the version of a program, or None if it isn't found or fails.
-
-    The project's own program is preferred to others.
-    """
+    """Return a program's version, the project's own first; None if it isn't found or fails."""
     places = [root / ".venv/bin", root / "node_modules/.bin", Path(sys.executable).parent]
     own = [str(folder / command[0]) for folder in places if (folder / command[0]).exists()]
     program = own[0] if own else shutil.which(command[0])

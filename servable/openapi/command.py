@@ -38,10 +38,7 @@ def openapi(project: Project, environment: str) -> int:
 
 
 def build_document(environment: Environment, name: str) -> Schema:
-    """Return the OpenAPI document for the first variant's model.
-
-    Raises `PackagingError`, click.ClickException.
-    """
+    """Describe the first variant's model. Raises `PackagingError`, click.ClickException."""
     model = next(iter(environment.serving_variants.values())).model
     stated = environment.models[model]
     if stated.saved_model is None:
@@ -141,10 +138,7 @@ def _build_response_schema(signature: SignatureInfo, *, rows: bool) -> Schema:
 
 
 def _build_tensor_schema(key: str, spec: TensorInfo, *, row: bool) -> Schema:
-    """Return the schema of a tensor as nested arrays.
-
-    `row`: describe one row, without the first dimension.
-    """
+    """Return a tensor's schema as nested arrays; of a `row`, without the first dimension."""
     if spec.shape is None:
         return {"description": f"{spec.dtype} of any shape"}
     schema = _build_element_schema(key, spec.dtype)

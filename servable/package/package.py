@@ -136,10 +136,7 @@ def _list_containers(loaded: ValidFile) -> list[Variant]:
 
 
 def find_tensorflow_version(loaded: ValidFile | None) -> str:
-    """Return the TensorFlow version of the first variant's image, such as 2.20.
-
-    Without an environment, it is the newest version.
-    """
+    """Return the version of the first variant's image, such as 2.20, or else the newest."""
     version = images.list_versions()[-1]
     if loaded is not None:
         version = _select_tensorflow_version(loaded.environment, _list_containers(loaded)[0])
@@ -147,10 +144,7 @@ def find_tensorflow_version(loaded: ValidFile | None) -> str:
 
 
 def find_image_modules(loaded: ValidFile | None) -> ImageModules:
-    """Return the Python modules in the image of the first variant, or in the newest image.
-
-    Raises `PackagingError` if the image's modules are not documented.
-    """
+    """Return the modules in the first variant's or newest image. Raises `PackagingError`."""
     version = find_tensorflow_version(loaded)
     modules = find_modules(version)
     if modules is None:
@@ -194,10 +188,7 @@ def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
 
 
 def _select_tensorflow_version(environment: Environment, variant: Variant) -> str:
-    """Return the version of the variant's image.
-
-    It is the model's version, or the newest for the variant's instance type.
-    """
+    """Return the model's version, or the newest one for the variant's instance type."""
     return environment.models[variant.model].tensorflow or find_newest_version(
         find_machine(variant.variants_per_type[0].instance_type, variant.serverless_memory_mib)
     )

@@ -153,10 +153,7 @@ def read_approved_package(sagemaker: Any, arn: str) -> tuple[str, str]:
 
 
 def measure_archive(s3: Any, uri: str) -> PinnedArchive:
-    """Return the hash and sizes of an object in S3, which is read in chunks.
-
-    Raises `PinError` if it can't be read.
-    """
+    """Return hash and sizes of an object in S3, read in chunks. Raises `PinError`."""
     bucket, key = split_uri(uri)
     digest, size_bytes, unpacked = hashlib.sha256(), 0, UnpackedSize()
     with _explain_errors(f"{uri}: cannot be read", "the uri and your credentials"):

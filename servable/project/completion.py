@@ -100,10 +100,7 @@ def _find_named_environment(context: click.Context) -> str | None:
 
 
 def _iterate_keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
-    """Yield every key below the table `at`.
-
-    For tables whose names the file chooses, the names come from `values`.
-    """
+    """Yield every key below the table `at`; names that the file chooses come from `values`."""
     from infra.parameters.keys import list_keys
 
     for name in list_keys(at) or sorted(values):

@@ -188,10 +188,7 @@ def list_errors(loaded: "Loaded") -> list[str]:
 
 
 def _split_option(option: str, of: str | None) -> tuple[str, str]:
-    """Return ("ENV.KEY", VALUE) from the text of a `--set` option.
-
-    `of`: the environment's name, if the option may leave it out.
-    """
+    """Return ("ENV.KEY", VALUE) of a `--set` option, which may leave out the name `of`."""
     key, equals, value = option.partition("=")
     if of is not None and key:
         key = f"{of}.{key.removeprefix(f'{of}.')}"

@@ -56,10 +56,7 @@ def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
 
 
 def find_revision_before_change(project: Project, keys: Iterable[str]) -> list[str]:
-    """Return the revision before the last commit that changed one of these keys in the project's files.
-
-    The list is empty if no commit did. Raises RevisionError.
-    """
+    """Return the revision before these keys' last change, or []. Raises RevisionError."""
     lines = rf"^[[:space:]]*({'|'.join(keys)})[[:space:]]*="
     inside = f"./{_find_relative_folder(project, 'HEAD')}"
     logged = ("log", "-1", "--format=%H", "-G", lines, "--", inside)

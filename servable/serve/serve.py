@@ -164,11 +164,7 @@ class PreparedVariant:
     """Files of the warm-up requests that were packed here, by model."""
 
     def explain_failure(self, reason: str) -> str:
-        """Explain why a container doesn't start.
-
-        If a warm-up request fails, the explanation names its key and file; otherwise it is
-        `reason`.
-        """
+        """Explain why a container doesn't start: a warm-up request's key and file, or `reason`."""
         failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
@@ -209,10 +205,7 @@ def prepare_variant(
 
 
 def prepare_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
-    """Pack the model of a batch, with the job's container variables.
-
-    Otherwise it works like `prepare_variant`.
-    """
+    """Pack the model of a batch for its container variables, like `prepare_variant`."""
     decided = job.build_hosting(loaded.environment.region)
     return _prepare_model(loaded, job.name, job.batch.model, decided, None, download=download)
 

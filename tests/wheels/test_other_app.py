@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, status
-from tests.checkouts import PATH, run_in
+from tests.checkouts import PATH, assert_ranker_answers, succeed_in
 from tests.conftest import RANKER
 from tests.wheels.environment import make
 
 pytestmark = pytest.mark.long
 APP = Path(__file__).parent / "other_app" / "app.py"
-GOLDEN = RANKER.parent / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -33,31 +31,22 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
     with tarfile.open(project / "model.tar.gz", "w:gz") as tar:
         tar.add(RANKER, "ranker")
     (project / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} -P app.py"}))
-    command = [str(program), "up", "--json"]
-    ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    ran = succeed_in(project, program, "up", "--json")
     try:
         environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
         found = status(folder=project / ".servable")
         assert found is not None
         deploy = ("cdk", "deploy", "--require-approval", "never")
-        deployed = run_in(project, *deploy, environment=environment)
-        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        succeed_in(project, *deploy, environment=environment)
         yield found
     finally:
-        subprocess.run([program, "down"], cwd=project, check=True, capture_output=True)
+        succeed_in(project, program, "down")
 
 
 def test_its_endpoint_predicts_and_scales_its_alarm_tells_and_its_bucket_keeps_versions(
     aws: LocalAws,
 ) -> None:
-    answer = aws.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName="others",
-        ContentType="application/json",
-        Body=(GOLDEN / "request-rows.json").read_bytes(),
-    )
-    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
-
+    assert_ranker_answers(aws, "others")
     client = aws.client("application-autoscaling")
     (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 3)
@@ -68,7 +57,6 @@ def test_its_endpoint_predicts_and_scales_its_alarm_tells_and_its_bucket_keeps_v
     assert failing["AlarmActions"] == [topic["TopicArn"]]
 
     s3 = aws.client("s3")
-    (bucket,) = [
-        one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("other")
-    ]
+    buckets = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    (bucket,) = [name for name in buckets if name.startswith("other")]
     assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"

@@ -10,12 +10,14 @@ import sys
 import tomllib
 import zipfile
 from collections import Counter
+from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from readme_renderer import markdown
 
 from model_packaging.tree import compute_sha256
 from scripts.build_wheels import FOLDERS, OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
@@ -24,8 +26,8 @@ from servable.console.extras import COMMANDS, MODULES
 from servable.doctor.machine import LEAST_PYTHON
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import DISTRIBUTION, STAMP
-from tests.checkouts import PYTHONS, ROOT
-from tests.wheels.built import REPOSITORY, file_of, metadata
+from tests.checkouts import PYTHONS, ROOT, succeed_in
+from tests.wheels.conftest import REPOSITORY, file_of, metadata
 from tests.wheels.environment import requirements_of
 
 pytestmark = pytest.mark.long
@@ -45,14 +47,8 @@ THERE_ALREADY = {"pip"}
 @pytest.fixture(scope="module")
 def held(wheels: Path) -> dict[str, set[str]]:
     """Wheel -> the files in it, without what describes it."""
-    return {
-        name: {
-            one
-            for one in zipfile.ZipFile(file_of(name, wheels)).namelist()
-            if ".dist-info/" not in one
-        }
-        for name in WHEELS
-    }
+    names = {name: zipfile.ZipFile(file_of(name, wheels)).namelist() for name in WHEELS}
+    return {name: {one for one in names[name] if ".dist-info/" not in one} for name in names}
 
 
 def named(one: Requirement) -> str:
@@ -98,7 +94,7 @@ def locked(name: str) -> set[str]:
 def tracked(*folders: str) -> list[str]:
     """Files that git has or would add: what else lies in a folder belongs into no wheel."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    ran = succeed_in(ROOT, *command)
     return [name for name in ran.stdout.splitlines() if (ROOT / name).exists()]
 
 
@@ -215,9 +211,26 @@ def test_doctor_linter_and_tests_mean_the_python_of_the_wheels() -> None:
     assert asked == {">=" + ".".join(map(str, LEAST_PYTHON))}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert f">={tools['mypy']['python_version']}" == PYPROJECT["requires-python"]
-    named = [
-        classifier.rpartition(" ")[2]
-        for classifier in PYPROJECT["classifiers"]
-        if "Python ::" in classifier
-    ]
+    named = [one.rpartition(" ")[2] for one in PYPROJECT["classifiers"] if "Python ::" in one]
     assert tuple(named) == PYTHONS
+
+
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_every_link_of_a_description_names_a_file_of_the_release(wheel: str, wheels: Path) -> None:
+    """The description as PyPI's own library renders it."""
+    with zipfile.ZipFile(file_of(wheel, wheels)) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        described = Parser().parsestr(archive.read(name).decode())
+    targets = re.findall(
+        r'(?:href|src)="([^"]+)"', markdown.render(str(described.get_payload())) or ""
+    )
+    tree = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{__version__}/([^#]+)")
+    other = re.compile(r"https://(docs\.astral\.sh|github\.com/getmoto)/")
+    ours = [target for target in targets if not other.match(target)]
+    paths = [match and match[1] for match in map(tree.match, ours)]
+    assert paths
+    assert [path for path in paths if not path or not (ROOT / path).exists()] == []
+
+
+def test_twine_finds_nothing_wrong_with_the_wheels(wheels: Path) -> None:
+    succeed_in(ROOT, sys.executable, "-m", "twine", "check", "--strict", *wheels.iterdir())

@@ -157,18 +157,12 @@ def compare_splits(folder: Path, log: Log) -> list[Spread]:
     return [divide(times["whole"], times["10 x 50"]), divide(times["chosen"], times[better])]
 
 
-def time_call(call: Call) -> float:
-    """Return the milliseconds that a call takes."""
-    start = time.perf_counter()
-    call()
-    return 1000 * (time.perf_counter() - start)
-
-
 def time_calls(call: Call, seconds: float) -> list[float]:
     """Return the milliseconds of each of the calls made one after the other for `seconds`."""
     times, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        times.append(time_call(call))
+    while (start := time.perf_counter()) < end:
+        call()
+        times.append(1000 * (time.perf_counter() - start))
     return times
 
 

@@ -16,7 +16,6 @@ from stacks.app import synthesise
 
 ROOT = Path(__file__).resolve().parents[1]
 SECURE = ROOT / "scripts" / "secure"
-BELOW_WARNING = {validate.Severity.INFO}
 # Rule -> text in its message. Both require templates that any account can deploy; an environment names
 # its account; a role that the file names is in no template.
 ACCEPTED = {"W9013": "", "W9002": "'ExecutionRoleArn'"}
@@ -80,7 +79,7 @@ def validate_template(template: Path, engine: validate.RegoEngine) -> list[str]:
     return [
         f"cloudformation-validate: {one.rule_id}: {template.name}: {one.message}"
         for one in engine.validate_template(str(template)).diagnostics
-        if one.severity not in BELOW_WARNING
+        if one.severity is not validate.Severity.INFO
         and not (one.rule_id in ACCEPTED and ACCEPTED[one.rule_id] in one.message)
     ]
 

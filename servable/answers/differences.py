@@ -75,14 +75,13 @@ def select_tolerance(
 ) -> Tolerance | None:
     """Return the tolerance of an output, or None if it must be compared exactly."""
     kind, size = array.dtype.kind, array.dtype.itemsize
-    usual = None
-    if kind in "fc":
-        width = size // 2 if kind == "c" else size
-        names = {2: by_type.float16, 4: by_type.float32}
-        usual = names.get(width, by_type.float64) if typed else by_type.float32
-        usual = by_type.bfloat16 if bfloat16 else usual
     if given is None or (given.relative is None and given.absolute is None):
-        return None if usual is None else Tolerance(usual, None, scale)
+        if kind not in "fc":
+            return None
+        names = {2: by_type.float16, 4: by_type.float32}
+        usual = names.get(size // 2 if kind == "c" else size, by_type.float64)
+        usual = by_type.bfloat16 if bfloat16 else usual if typed else by_type.float32
+        return Tolerance(usual, None, scale)
     if kind not in "fciu":
         return None
     if given.absolute is not None:
@@ -136,9 +135,8 @@ def _find_mismatch(expected: Array, answered: Array, typed: bool) -> str:
 
 
 def _classify_type(array: Array) -> str:
-    if array.dtype.kind in "OSU":
-        return "string"
-    return {"b": "truth value", "c": "complex number"}.get(array.dtype.kind, "number")
+    kinds = {"b": "truth value", "c": "complex number", **dict.fromkeys("OSU", "string")}
+    return kinds.get(array.dtype.kind, "number")
 
 
 def build_total_difference(rows: int, problem: str) -> ArrayDifference:
@@ -162,12 +160,9 @@ def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
 
 def _compare_labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
     changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
-    labels = int(changed.sum())
-    return ArrayDifference(
-        differing=np.asarray(changed.any(axis=1), bool),
-        labels=labels,
-        severity=math.inf if labels else 0.0,
-    )
+    labels, differing = int(changed.sum()), np.asarray(changed.any(axis=1), bool)
+    severity = math.inf if labels else 0.0
+    return ArrayDifference(differing=differing, labels=labels, severity=severity)
 
 
 @np.errstate(all="ignore")
@@ -257,16 +252,14 @@ def find_differences(
         array, other = before.arrays[name], after.arrays[name]
         rows, typed = before.count_rows(name), before.typed and after.typed
         exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
-        found = compare_arrays(
-            array, other, None if exact else limit, rows=rows, typed=typed, tops=()
-        )
+        given = None if exact else limit
+        found = compare_arrays(array, other, given, rows=rows, typed=typed, tops=())
         if found.problem:
             forms = [f"{side.dtype} {list(side.shape)}" for side in (array, other)]
             yield name, forms[0], forms[1]
         elif found.differing.any():
-            yield _find_first_difference(
-                name, array, other, int(np.argmax(found.differing)), rows, limit
-            )
+            row = int(np.argmax(found.differing))
+            yield _find_first_difference(name, array, other, row, rows, limit)
 
 
 def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:

@@ -126,9 +126,8 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a record. Raises CaptureLineError."""
     try:
         if isinstance(record, list) and record and "prefix" in record[0]:
-            raise CaptureLineError(
-                "it is a manifest of a batch transform job and contains no requests"
-            )
+            problem = "it is a manifest of a batch transform job and contains no requests"
+            raise CaptureLineError(problem)
         data, metadata = record["captureData"], record["eventMetadata"]
         if "endpointInput" not in data and "endpointOutput" in data:
             raise AnswerAloneError("it has a response but no request: capture Input too")

@@ -98,9 +98,8 @@ def _list_lines(environment: Environment, placed: Placement) -> Iterator[Said]:
 
 def _list_shared_instances(environment: Environment, variant: Variant) -> Iterator[Said]:
     """Yield the instances that all copies of components need, and their cost."""
-    placed = [
-        each for name in variant.components for each in list_variant_placements(environment, name)
-    ]
+    several = [list_variant_placements(environment, name) for name in variant.components]
+    placed = [each for placements in several for each in placements]
     if not placed or variant.instance_type is None:
         return
     copies = [
@@ -134,14 +133,10 @@ def _convert_choice(choice: Choice[Any]) -> Said:
 
 def _list_sizes(placed: Placement, environment: Environment) -> Iterator[Said]:
     """Yield memory, start time, instances at the peak, and the serverless cost note."""
-    used = compute_memory(
-        placed.instance, placed.served, processes=placed.processes, workers=placed.workers
-    )
-    if used is not None:
-        why = (
-            f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
-            f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
-        )
+    counts = {"processes": placed.processes, "workers": placed.workers}
+    if (used := compute_memory(placed.instance, placed.served, **counts)) is not None:
+        parts = f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}"
+        why = f"{parts}, system {used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
         yield ("memory", f"{used.total_gib:.1f} GiB", "sizing", why)
     if placed.variant.serverless is not None:
         why = "billed by use: memory, duration and provisioned concurrency"

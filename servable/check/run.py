@@ -170,8 +170,7 @@ def _find_uncalled_models(
         key, model = f"models.{name}", environment.models[name]
         if any(other.startswith((f"{key}.", "rollout.")) for other in sent):
             continue
-        has_handler = model.code is not None or model.handler is not None
-        what = "handler" if has_handler else "model"
+        what = "model" if model.code is None and model.handler is None else "handler"
         problem = f"the {what} wasn't called: it has no golden request"
         line = f'{key}.golden.request = "golden/{name}/request.json"'
         remedy = f"add {line}, and write the request to that file"
@@ -209,10 +208,8 @@ def _send_golden_request(
                     key = sent.key.replace(".request", ".answer")
                     if known is None or any(compare(first, answer)):
                         problem += "; responses to the same request differ"
-                        remedy = (
-                            "export the model without randomness (dropout, noise), and process "
-                        )
-                        remedy += "each row independently"
+                        remedy = "export the model without randomness (dropout, noise), "
+                        remedy += "and process each row independently"
                     yield _build_finding(loaded, "run-answer", key, problem, remedy)
                     return
 

@@ -56,11 +56,8 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     Findings of rules that were not checked are left out. `whole`: print each finding on one line;
     otherwise, on a terminal, print it wrapped under its file's name.
     """
-    shown = [
-        each
-        for each in findings
-        if each.severity is not Severity.NOT_CHECKED or is_inconclusive(each)
-    ]
+    left_out = Severity.NOT_CHECKED
+    shown = [each for each in findings if each.severity is not left_out or is_inconclusive(each)]
     order = [*Severity].index
     worst: dict[str, int] = {}
     # Python's sort keeps the order of what is equal: that of the rules.

@@ -137,8 +137,7 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
     All of a variant's instances may be of any of its instance types.
     """
-    rollout = environment.rollout
-    batches = rollout.batches if rollout else None
+    batches = environment.rollout.batches if environment.rollout else None
     counts: Counter[str] = Counter()
     for variant in environment.variants.values():
         _, most = variant.planned_capacity
@@ -172,9 +171,8 @@ def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult
         demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
             said = f"Service Quotas doesn't list {name!r}; needed: {demand}"
-            yield CheckResult(
-                f"quota of {kind}", "open", said, "check it in the Service Quotas console"
-            )
+            remedy = "check it in the Service Quotas console"
+            yield CheckResult(f"quota of {kind}", "open", said, remedy)
             continue
         remedy = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, shared by all endpoints; needed: {demand}"
@@ -206,11 +204,9 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
-    count = sum(
-        count_update_instances(variant.planned_capacity[1], batches=batches)
-        for variant in environment.variants.values()
-        if variant.instance_types
-    )
+    placed = [variant for variant in environment.variants.values() if variant.instance_types]
+    most = [variant.planned_capacity[1] for variant in placed]
+    count = sum(count_update_instances(each, batches=batches) for each in most)
     said = f"{len(described)} with {free} free addresses"
     remedy = f"each instance needs an address; use larger subnets: {count} are needed at once"
     yield build_result("subnets", free >= count, said, remedy)
@@ -232,9 +228,8 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
 def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Report the call that an installed SageMaker SDK sends to AWS, not to the local AWS."""
     if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
-        said = (
-            f"its default_bucket() calls AWS itself: https://sts.{environment.region}.amazonaws.com"
-        )
+        address = f"https://sts.{environment.region}.amazonaws.com"
+        said = f"its default_bucket() calls AWS itself: {address}"
         remedy = "pass a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, remedy)
 

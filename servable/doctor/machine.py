@@ -58,9 +58,8 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
     fine = int(node.split(".")[0]) >= LEAST_NODE if node else False
     yield build_result("Node", fine, node or "not found", f"`{build_install_command('synth')}`")
     cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
-    mend = (
-        f"`npm ci` in {root}; package.json pins {wanted or 'no version; `servable init` pins one'}"
-    )
+    pinned = wanted or "no version; `servable init` pins one"
+    mend = f"`npm ci` in {root}; package.json pins {pinned}"
     fine = cdk is not None and wanted in (None, cdk)
     yield build_result("CDK CLI", fine, cdk or "not found", mend)
     yield check_project_files(root)

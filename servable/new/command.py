@@ -38,10 +38,8 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     service = name or derive_service_name(directory)
     files = build_project_files(service)
     if problems := find_conflicts(directory, files):
-        kept = (
-            "no file was written; run `servable init` there to add the missing files and keep these"
-        )
-        click.echo("\n".join([*problems, kept]), err=True)
+        remedy = "run `servable init` there to add the missing files and keep these"
+        click.echo("\n".join([*problems, f"no file was written; {remedy}"]), err=True)
         return 1
     write_all(directory, files)
     if as_json:

@@ -131,9 +131,8 @@ def _build_response_schema(signature: SignatureInfo, *, rows: bool) -> Schema:
     schema: Schema = {"type": "object", "required": sorted(outputs), "properties": outputs}
     if len(outputs) == 1:
         (schema,) = outputs.values()
-    form, schema = (
-        ("predictions", {"type": "array", "items": schema}) if rows else ("outputs", schema)
-    )
+    form = "predictions" if rows else "outputs"
+    schema = {"type": "array", "items": schema} if rows else schema
     return {"type": "object", "required": [form], "properties": {form: schema}}
 
 

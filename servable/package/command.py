@@ -70,9 +70,8 @@ def package(
     With --list or --verify, inspect an existing archive.
     """
     if listed and verified:
-        raise click.UsageError(
-            "use either --list or --verify, not both; --verify also lists the content"
-        )
+        problem = "use either --list or --verify, not both; --verify also lists the content"
+        raise click.UsageError(problem)
     try:
         if listed:
             return _list_archive(listed, as_json)
@@ -175,12 +174,8 @@ def _is_package_file(name: str) -> bool:
     return "/code/lib/" in f"/{name}/"
 
 
-def _create_console() -> EscapingConsole:
-    return EscapingConsole(highlight=False, soft_wrap=True)
-
-
 def _print_package(package: Package, root: Path) -> None:
-    out = _create_console()
+    out = EscapingConsole(highlight=False, soft_wrap=True)
     before = package.tree.input_bytes
     if package.path is None:
         out.print(f"{package.model}: uploaded unpacked, under {package.key}/", style="bold")
@@ -206,7 +201,7 @@ def _print_package(package: Package, root: Path) -> None:
 
 
 def _print_verified(file: Path, verified: Verified) -> None:
-    out = _create_console()
+    out = EscapingConsole(highlight=False, soft_wrap=True)
     unpacked = sum(member.bytes for member in verified.members)
     files = sum(member.kind == "file" for member in verified.members)
     out.print(escape(str(file)), style="bold")
@@ -273,9 +268,7 @@ def _convert_versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> li
             "variable_bytes": info.variable_bytes,
             "assets": list(info.assets),
             "has_warm_up": info.has_warm_up,
-            "signatures": {
-                name: dataclasses.asdict(signature) for name, signature in info.signatures.items()
-            },
+            "signatures": {key: dataclasses.asdict(one) for key, one in info.signatures.items()},
         }
         for model, number, info in versions
     ]

@@ -74,9 +74,8 @@ def pack_models(
             for servable in inputs.servables
             for number, folder in servable.find_versions().items()
         ]
-        key, tree, _ = compute_key_tree_and_hashes(
-            inputs, cache=loaded.root / MADE, progress=hashing
-        )
+        cache = loaded.root / MADE
+        key, tree, _ = compute_key_tree_and_hashes(inputs, cache=cache, progress=hashing)
         target = packed = None
         if model.compression == "gzip":
             target = loaded.root / ARCHIVES / f"{key}.tar.gz"

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from servable.project.provided import LocalAws
 
 # A command waits for each call at most this long, and then reports that AWS did not answer.
-CONNECT_TIMEOUT_SECONDS = 5
-READ_TIMEOUT_SECONDS = 60
-_ATTEMPTS = 3
+CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, _ATTEMPTS = 5, 60, 3
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Returns the boto3 client of a service.
 Clients = Callable[[str], Any]

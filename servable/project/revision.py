@@ -26,15 +26,12 @@ def attach_revision(loaded: Iterable[Loaded], project: Project, revision: str) -
     """Return the environments, each with what its file described at `revision`. Raises RevisionError."""
     then = load_revision(project, revision)
     drafts = {name: old.draft for name, old in then.items()}
-    return [
-        replace(
-            current,
-            against=revision,
-            before=before,
-            deployed=build_deployed_variants(before) if before else {},
-        )
-        for current, before in ((current, drafts.get(current.name)) for current in loaded)
-    ]
+    attached = []
+    for current in loaded:
+        before = drafts.get(current.name)
+        deployed = build_deployed_variants(before) if before else {}
+        attached.append(replace(current, against=revision, before=before, deployed=deployed))
+    return attached
 
 
 def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
@@ -103,9 +100,8 @@ def _run_git(root: Path, revision: str, *arguments: str) -> str:
         command = ["git", "-C", str(root), *arguments]
         ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
-        raise RevisionError(
-            revision, "git is not installed, and --against needs it; install git"
-        ) from None
+        problem = "git is not installed, and --against needs it; install git"
+        raise RevisionError(revision, problem) from None
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["git failed"]
         said = lines[0].removeprefix("fatal: ")

@@ -65,9 +65,8 @@ def _provide_s3_archive(
     if target.exists():
         return target
     if not download:
-        problem = (
-            f"models.{model} is an archive in S3, {artifact.uri}, that hasn't been downloaded yet"
-        )
+        archive = f"models.{model} is an archive in S3, {artifact.uri}"
+        problem = f"{archive}, that hasn't been downloaded yet"
         fix = f"`servable serve {loaded.name}` downloads it once to this computer"
         raise PackagingError(Path(loaded.file), problem, fix)
     s3 = Account(region=environment.region, number=environment.account).client("s3")
@@ -340,10 +339,7 @@ def _load_model(
     body = json.dumps({"model_name": name, "url": str(folder)}).encode()
     request = urllib.request.Request(f"{process.url}/models", body, method="POST")
     try:
-        with urllib.request.urlopen(request):
-            pass
+        urllib.request.urlopen(request).close()
     except urllib.error.HTTPError as error:
-        answer = error.read().decode()
-        raise LaunchError(
-            f"model {name} isn't loaded; see the log for the reason: {answer}"
-        ) from None
+        problem = f"model {name} isn't loaded; see the log for the reason"
+        raise LaunchError(f"{problem}: {error.read().decode()}") from None

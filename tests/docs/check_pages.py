@@ -16,27 +16,19 @@ from tests.docs.command_lines import PROGRAMS, Lines
 from tests.docs.pages import Page, pages
 
 _KEY = re.compile(rf"({'|'.join(Environment.model_fields)})(\.\w+)+")
-NO_PARAMETER = "extends"  # taken out of the file before it is read
 
 
 def unknown_keys(found: Sequence[Page]) -> list[str]:
     """A line for each key that no environment file takes, of blocks and of sentences."""
-    named = [
-        (page, line, key)
-        for page in found
-        for line, table in page.tables()
-        for key in _keys_of(table)
-    ]
-    named += [
-        (page, line, tuple(said.split(".")))
-        for page in found
-        for line, said in page.said()
-        if _KEY.fullmatch(said) and not said.endswith(".toml")
-    ]
+    named: list[tuple[Page, int, tuple[str, ...]]] = []
+    for page in found:
+        named += [(page, line, key) for line, table in page.tables() for key in _keys_of(table)]
+        said = [one for one in page.said() if _KEY.fullmatch(one[1]) and one[1][-5:] != ".toml"]
+        named += [(page, line, tuple(key.split("."))) for line, key in said]
     return [
         f"{page.name}:{line}: no environment file has the key {'.'.join(key)}"
         for page, line, key in named
-        if key != (NO_PARAMETER,) and find_type(key) is None
+        if key != ("extends",) and find_type(key) is None  # taken out of the file before it is read
     ]
 
 
@@ -69,11 +61,7 @@ def problems(root: Path) -> list[str]:
     return [*broken_links(root, found), *Lines(root).problems(found), *unknown_keys(found)]
 
 
-def main(root: Path = ROOT) -> int:
-    found = problems(root)
-    print("\n".join(found) or "no finding")
-    return int(bool(found))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    lines = problems(ROOT)
+    print("\n".join(lines) or "no finding")
+    sys.exit(bool(lines))

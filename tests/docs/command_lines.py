@@ -23,20 +23,18 @@ Problems = Iterator[str]
 
 # Arguments and options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html
 CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
+_CDK_FLAGS = ("bootstrap-customer-key", "force", "revert-drift", "import-existing-resources")
+_CDK_OPTIONS = (
+    *("bootstrap-kms-key-id", "cloudformation-execution-policies", "profile", "require-approval"),
+)
 CDK = click.Command(
     "cdk",
     params=[
         click.Argument(["command"], metavar="COMMAND", type=click.Choice(CDK_COMMANDS)),
         click.Argument(["stacks"], nargs=-1),
         click.Option(["-c"], multiple=True),
-        click.Option(["--bootstrap-customer-key"], is_flag=True),
-        click.Option(["--bootstrap-kms-key-id"]),
-        click.Option(["--cloudformation-execution-policies"]),
-        click.Option(["--force"], is_flag=True),
-        click.Option(["--revert-drift"], is_flag=True),
-        click.Option(["--import-existing-resources"], is_flag=True),
-        click.Option(["--profile"]),
-        click.Option(["--require-approval"]),
+        *(click.Option([f"--{name}"], is_flag=True) for name in _CDK_FLAGS),
+        *(click.Option([f"--{name}"]) for name in _CDK_OPTIONS),
     ],
 )
 CONTEXT = ("environments", "nag", "oidc-provider", "pipeline", "registry-token")
@@ -69,9 +67,8 @@ class Lines:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._names: dict[str, set[str]] = {}
-        self._targets = set(
-            re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.MULTILINE)
-        )
+        makefile = (root / "Makefile").read_text()
+        self._targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
 
     def problems(self, found: Sequence[Page]) -> Iterator[str]:
         for page in found:
@@ -180,10 +177,8 @@ class Lines:
     def _override_problems(self, folder: str, values: dict[str, str], option: str) -> list[str]:
         overrides = from_options(values)
         loaded = load(self._root, self._root / folder, overrides, option)
-        unused = find_unknown_environments(
-            overrides, [environment.name for environment in loaded], option
-        )
-        findings = (finding for environment in loaded for finding in environment.findings)
+        unused = find_unknown_environments(overrides, [one.name for one in loaded], option)
+        findings = (finding for one in loaded for finding in one.findings)
         return [str(problem) for problem in (*unused, *findings)]
 
     def cdk(self, command: Command, made: set[str]) -> Problems:

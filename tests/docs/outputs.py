@@ -64,10 +64,8 @@ def shown(root: Path = ROOT) -> Iterator[Shown]:
 def made_from_files(root: Path = ROOT) -> list[Shown]:
     """Those whose output depends on the files alone."""
     commands = ((one, shlex.split(one.command)) for one in shown(root))
-    elsewhere = {
-        "FILE",
-        "--adopt",
-    }  # what is live: tests/servable_local/aws/test_adopted_end_to_end.py
+    # What is live: tests/servable_local/aws/test_adopted_end_to_end.py.
+    elsewhere = {"FILE", "--adopt"}
     return [one for one, words in commands if words[1] in MADE_HERE and not elsewhere & {*words}]
 
 
@@ -91,13 +89,8 @@ def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
         for command in page.commands():
             words = command.words
             made = set(words) & {*page.made, "FILE", "--run", "--local", "--refresh"}
-            if (
-                not command.inline
-                and words[0] == "servable"
-                and words[1] in TYPED_HERE
-                and not made
-                and words not in with_output
-            ):
+            here = words[0] == "servable" and words[1] in TYPED_HERE and not command.inline
+            if here and not made and words not in with_output:
                 found.add(words)
     return sorted(found)
 
@@ -127,9 +120,8 @@ def rewrite(page: Path, folder: Path) -> None:
     for one in made_from_files():
         lines = output(one.command, folder) if page == ROOT / one.page else []
         if lines and not one.holds(lines):
-            text = text.replace(
-                "\n".join((f"$ {one.command}", *one.lines)), "\n".join((f"$ {one.command}", *lines))
-            )
+            old, new = ("\n".join((f"$ {one.command}", *each)) for each in (one.lines, lines))
+            text = text.replace(old, new)
     page.write_text(text, encoding="utf-8")
 
 

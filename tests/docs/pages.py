@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -57,22 +58,15 @@ GRAMMAR: dict[str, Callable[[str], object]] = {"toml": tomllib.loads, "python": 
 
 def is_grammatical(text: str, kind: str) -> bool:
     """Whether the text can be read as TOML or Python; of another kind any can."""
-    try:
+    with suppress(tomllib.TOMLDecodeError, SyntaxError):
         GRAMMAR.get(kind, str)(text)
-    except (tomllib.TOMLDecodeError, SyntaxError):
-        return False
-    return True
+        return True
+    return False
 
 
-PATTERNS = (
-    "*.md",
-    ".github/*.md",
-    "docs/*.md",
-    "docs/reference/*.md",
-    "docs/decisions/*.md",
-    "examples/*/README.md",
-    "packages/*/README.md",
-)
+_FOLDERS = (".github/", "docs/", "docs/reference/", "docs/decisions/")
+PATTERNS = ("*.md", *(f"{folder}*.md" for folder in _FOLDERS))
+PATTERNS += ("examples/*/README.md", "packages/*/README.md")
 DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
 
 

@@ -26,15 +26,15 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
-from servable.captured.lines import CapturedRequest, RecordedAnswer, format_line
+from servable.captured.lines import RecordedAnswer, format_line
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.checkouts import GOLDEN, PATH, ROOT, bootstrapped, checkout, run_in
 from tests.conftest import valid
 from tests.docs import outputs
-from tests.docs.outputs import Shown
 from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
 from tests.presets import synthesised
+from tests.servable.replay.captures import request
 from tests.servable.test_check_against import git
 from tests.servable.tune.formula_trials import FormulaTrials
 
@@ -63,7 +63,6 @@ EXITS = {
 TOO_BUSY = "excluded: sent late"  # a load test on a busy computer ends with 1
 TOO_SLOW = "minutes are too short for a comparison"  # a search on a busy computer ends with 2
 SERVED_AT = "http://127.0.0.1:8080"
-GOLDEN = ROOT / "examples" / "ranker" / "golden"
 
 
 class Reader:
@@ -162,15 +161,11 @@ class Reader:
 
 def _asked(service: str, operation: str, options: list[str]) -> str:
     """What the AWS CLI would ask, by boto3: the CLI is not installed with the project."""
-    named = zip(options[::2], options[1::2], strict=True)
-    given = {_camel(name.removeprefix("--")): value for name, value in named}
-    if given.get("AwsServiceName"):
-        given["AWSServiceName"] = given.pop("AwsServiceName")
+    given = {}
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        words = (word.capitalize() for word in name.removeprefix("--").split("-"))
+        given["".join(words).replace("AwsService", "AWSService")] = value
     return str(getattr(boto3.client(service), operation.replace("-", "_"))(**given))
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))
 
 
 def small_project(folder: Path) -> Path:
@@ -199,18 +194,9 @@ def small_project(folder: Path) -> Path:
 
 def captured() -> bytes:
     """A captured request with its answer, as a line."""
-    recorded = CapturedRequest(
-        event_id="4c0ffee1",
-        time=0.0,
-        content_type="application/json",
-        body=(GOLDEN / "request-rows.json").read_bytes(),
-        answer=RecordedAnswer(
-            body=(GOLDEN / "answer-rows.json").read_bytes(), content_type="application/json"
-        ),
-        file="",
-        line=1,
-    )
-    return format_line(recorded) + b"\n"
+    sent, came = ((GOLDEN / f"{name}-rows.json").read_bytes() for name in ("request", "answer"))
+    answer = RecordedAnswer(body=came, content_type="application/json")
+    return format_line(request(1, body=sent, answer=answer)) + b"\n"
 
 
 @contextmanager
@@ -243,10 +229,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             patch.setenv(name, value)
         try:
             bootstrapped(aws)
-            boto3.client("s3").create_bucket(Bucket="captured-requests")
-            boto3.client("s3").put_object(
-                Bucket="captured-requests", Key="captured/17-02-431.jsonl", Body=captured()
-            )
+            s3, bucket = boto3.client("s3"), "captured-requests"
+            s3.create_bucket(Bucket=bucket)
+            s3.put_object(Bucket=bucket, Key="captured/17-02-431.jsonl", Body=captured())
             yield made
         finally:
             made.close()
@@ -277,12 +262,9 @@ def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int,
     assert code in allowed, f"{on_pages()[words]}: {code}: {said}"
     # On a slow computer more than 15 of the local AWS's minutes of 2 s pass before the first request.
     lines = [line for line in said.rstrip().splitlines() if "no requests in the first" not in line]
-    wrong = [one.page for one in _shown(words) if not one.holds(lines)]
+    shown = [one for one in outputs.shown() if tuple(shlex.split(one.command)) == words]
+    wrong = [one.page for one in shown if not one.holds(lines)]
     assert not wrong, f"{wrong} show another output than this:\n{said}"
-
-
-def _shown(words: Words) -> list[Shown]:
-    return [one for one in outputs.shown() if tuple(shlex.split(one.command)) == words]
 
 
 def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> None:
@@ -294,12 +276,8 @@ def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> N
 
 def test_every_exception_is_on_a_page_and_names_a_test_that_is_there() -> None:
     commands = [" ".join(words) for words in on_pages()]
-    unused = [
-        pattern
-        for pattern in TYPED_BY | NOT_TYPED
-        if not any(is_meant(pattern, command) for command in commands)
-    ]
-    assert unused == []
+    for pattern in TYPED_BY | NOT_TYPED:
+        assert any(is_meant(pattern, command) for command in commands), pattern
     for test in sorted(set(TYPED_BY.values())):
         file, _, name = test.partition("::")
         assert f"\ndef {name}(" in (ROOT / file).read_text()

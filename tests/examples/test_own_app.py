@@ -133,9 +133,7 @@ def test_both_endpoints_and_the_function_answer_the_golden_request(deployed: Exa
     assert json.loads(ran.stdout) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_one_of_two_endpoints_scales_and_its_updates_are_taken_back_by_its_alarms(
-    tmp_path: Path,
-) -> None:
+def test_one_of_two_endpoints_scales_and_is_rolled_back_by_alarms(tmp_path: Path) -> None:
     run_app("app.py", copy_example(tmp_path), tmp_path / "cdk.out")
     template = json.loads((tmp_path / "cdk.out/search.template.json").read_text())["Resources"]
     kinds = Counter(one["Type"] for one in template.values())

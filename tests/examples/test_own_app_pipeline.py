@@ -107,9 +107,7 @@ def carry_out(action: dict[str, Any], assembly: Path, aws: LocalAws) -> None:
     )
 
 
-def test_the_assembly_has_the_packed_model_and_the_endpoint_before_what_asks_it(
-    assembly: Path,
-) -> None:
+def test_the_endpoint_and_its_packed_model_come_before_callers(assembly: Path) -> None:
     (manifest,) = assembly.glob("*/*endpoint*.assets.json")
     sources = [asset["source"] for asset in json.loads(manifest.read_text())["files"].values()]
     packed = [manifest.parent / source["path"] for source in sources if "path" in source]
@@ -119,9 +117,7 @@ def test_the_assembly_has_the_packed_model_and_the_endpoint_before_what_asks_it(
     assert prepared == [name for name in ("ranker-prod-endpoint", "live-callers") for _ in range(2)]
 
 
-def test_the_deployed_endpoint_answers_and_the_role_beside_it_may_ask_it(
-    deployed: LocalAws,
-) -> None:
+def test_the_endpoint_answers_and_the_role_may_ask_it(deployed: LocalAws) -> None:
     assert_ranker_answers(deployed, "ranker-prod", **LIVE)
     iam = deployed.client("iam", **LIVE)
     (role,) = [role["RoleName"] for role in iam.list_roles()["Roles"] if "Site" in role["RoleName"]]

@@ -44,9 +44,7 @@ def delivery(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return Path(app.outdir), dict(Template.from_stack(stack).to_json())
 
 
-def test_the_archive_is_published_from_the_manifest_of_its_stage_and_no_command_runs(
-    delivery: tuple[Path, dict[str, Any]],
-) -> None:
+def test_the_archive_is_published_from_its_manifest(delivery: tuple[Path, dict[str, Any]]) -> None:
     manifests = [json.loads(file.read_text()) for file in delivery[0].rglob("*.assets.json")]
     assert [one for one in manifests if "executable" in json.dumps(one)] == []
 

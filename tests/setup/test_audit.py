@@ -147,7 +147,7 @@ def test_every_locked_release_is_asked_about(database: Database, locks: Path, ru
     assert {f"{name}=={version}" for name, version in database.asked} == pins
 
 
-def test_a_vulnerable_package_or_cli_ends_with_1_and_names_advisory_and_fix(
+def test_what_is_vulnerable_ends_with_1_and_is_named(
     database: Database, run: Audit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database.vulnerable = {"jinja2"}

@@ -124,9 +124,7 @@ def test_a_project_is_synthesised_beside_packages_of_our_names(synth: Path, tmp_
     assert kinds(template)["AWS::SageMaker::Endpoint"] == 1
 
 
-def test_the_client_alone_predicts_and_brings_only_what_it_requires(
-    wheels: Path, tmp_path: Path
-) -> None:
+def test_the_client_brings_only_what_it_requires(wheels: Path, tmp_path: Path) -> None:
     client = make(tmp_path / "client", wheels, ["servable-client"])
     archive = packed(tmp_path / "model.tar.gz", {"ranker": RANKER})
     with launch(archive, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker"}) as container:
@@ -136,9 +134,7 @@ def test_the_client_alone_predicts_and_brings_only_what_it_requires(
     assert sorted(one.name.split("-")[0] for one in installed) == BROUGHT.split()
 
 
-def test_the_client_imports_nothing_heavy_and_requires_two_packages_and_the_tensors(
-    wheels: Path, tmp_path: Path
-) -> None:
+def test_the_client_imports_nothing_heavy(wheels: Path, tmp_path: Path) -> None:
     for name in ("servable-runtime", "servable-client"):
         with zipfile.ZipFile(file_of(name, wheels)) as archive:
             archive.extractall(tmp_path)
@@ -178,9 +174,7 @@ def run_beside(folder: Path, *words: str) -> tuple[int, str]:
     return ran.returncode, ran.stderr
 
 
-def test_an_app_and_every_command_are_told_of_an_infra_of_their_own_until_it_is_renamed(
-    tmp_path: Path,
-) -> None:
+def test_an_app_and_every_command_are_told_of_an_infra_of_their_own(tmp_path: Path) -> None:
     package(tmp_path, "infra")
     sentence = (
         f"{tmp_path / 'infra'}: this package hides the package 'infra' of Servable in {ROOT}; rename yours, "

@@ -78,9 +78,7 @@ def test_the_base_is_small_and_brings_no_tensorflow_numpy_or_boto3(home: Path) -
     assert {"numpy", "tensorflow", "boto3"} & {path.name for path in site.iterdir()} == set()
 
 
-def test_a_command_of_uvs_names_its_extras_and_pins_the_wheel_that_wrote_a_project(
-    home: Path, wheels: Path
-) -> None:
+def test_uvs_command_names_extras_and_pins_its_wheel(home: Path, wheels: Path) -> None:
     ran = run_in(home, home / ".local" / "bin" / "servable", "invoke", environment={})
     assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
 
@@ -90,9 +88,7 @@ def test_a_command_of_uvs_names_its_extras_and_pins_the_wheel_that_wrote_a_proje
     assert digest[1] == compute_sha256(file_of(DISTRIBUTION, wheels))
 
 
-def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project_and_pins_the_same(
-    home: Path, wheels: Path, tmp_path: Path
-) -> None:
+def test_pip_takes_wheels_by_a_projects_hashes(home: Path, wheels: Path, tmp_path: Path) -> None:
     """uv's command wrote the new project."""
     whole = (home / "my-service" / "requirements.txt").read_text()
     ours = re.findall(r"^servable-\S+ \\\n.*\n", whole, re.MULTILINE)

@@ -168,9 +168,7 @@ def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(
     assert theirs == re.findall(r"--hash=sha256:(\S+)", lock)
 
 
-def test_the_same_sources_build_the_same_bytes_in_another_checkout(
-    wheels: Path, tmp_path: Path
-) -> None:
+def test_another_checkout_builds_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     """The other has another place, time, time zone and umask, as on another computer."""
     for name in tracked(*map(str, FOLDERS.values()), "packages", "scripts", *FILES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +214,7 @@ def test_doctor_linter_and_tests_mean_the_python_of_the_wheels() -> None:
 
 
 @pytest.mark.parametrize("wheel", WHEELS)
-def test_every_link_of_a_description_names_a_file_of_the_release(wheel: str, wheels: Path) -> None:
+def test_a_descriptions_links_name_files_of_the_release(wheel: str, wheels: Path) -> None:
     """The description as PyPI's own library renders it."""
     with zipfile.ZipFile(file_of(wheel, wheels)) as archive:
         (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))

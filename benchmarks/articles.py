@@ -22,15 +22,7 @@ from typing import Any
 import psutil
 
 from benchmarks import endpoints
-from benchmarks.endpoints import (
-    JSON,
-    NPY,
-    EndpointCaller,
-    encode_rows,
-    generate_rows,
-    list_processes,
-    pack,
-)
+from benchmarks.endpoints import JSON, NPY, EndpointCaller, encode_rows, generate_rows, pack
 from benchmarks.frame import Bounds, Log, Result, Spread, divide, measure_in_turn
 from infra.policy.container import DEFAULT_MODEL_NAME, ContainerSettings, build_variables
 from servable_client import Endpoint, Split
@@ -87,7 +79,7 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
     """Compare latency, CPU, and rate of one worker."""
     with start_flask(MODEL=str(folder / "small.keras")) as (url, pids), ExitStack() as stack:
         ours = stack.enter_context(start_ours(folder, "small"))
-        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: list_processes(ours))}
+        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: endpoints.list_processes(ours))}
 
         def measure_request(side: str, content_type: str, rows: int) -> tuple[float, float]:
             """Return milliseconds and CPU-ms of a request."""
@@ -121,7 +113,7 @@ def compare_memory(folder: Path, log: Log) -> list[Spread]:
         flask = endpoints.read_memory_mb(pids())
     with start_ours(folder, "large", gunicorn_workers=4) as endpoint:
         measure_rate(endpoint.url, JSON, 1)
-        ours = endpoints.read_memory_mb(list_processes(endpoint))
+        ours = endpoints.read_memory_mb(endpoints.list_processes(endpoint))
     log(f"memory: {flask:.0f} and {ours:.0f} MB")
     return [divide([flask], [ours])]
 

@@ -16,11 +16,8 @@ from grpc_tools import protoc
 
 from infra.parameters import reference
 from infra.preflight.reference import render_permissions, render_rules
-from scripts.documentation.reference_pages import (
-    list_local_services,
-    render_commands,
-    render_constructs,
-)
+from scripts.documentation import reference_pages
+from scripts.documentation.reference_pages import list_local_services
 from servable import __version__
 from servable.new.project_files import STAMP
 
@@ -114,8 +111,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/parameters.md": reference.render_markdown,
     "docs/reference/permissions.md": render_permissions,
     "docs/reference/rules.md": render_rules,
-    "docs/reference/commands.md": render_commands,
-    "docs/reference/constructs.md": render_constructs,
+    "docs/reference/commands.md": reference_pages.render_commands,
+    "docs/reference/constructs.md": reference_pages.render_constructs,
     "docs/local-aws.md": lambda: fill_table("docs/local-aws.md", list_local_services()),
     "docs/scaling-rules.md": lambda: fill_table("docs/scaling-rules.md", list_assumptions()),
     "packages/servable-runtime/servable_tensors/descriptors.base64": build_descriptor_set,

@@ -66,7 +66,7 @@ def succeed_in(folder: Path, *command: str | Path, **options: Any) -> Ran:
     return ran
 
 
-def assert_ranker_answers(aws: LocalAws, endpoint: str, **where: str) -> None:
+def assert_predicts(aws: LocalAws, endpoint: str, **where: str) -> None:
     """Invoke an endpoint with the ranker's golden request, and compare the predictions."""
     answer = aws.client("sagemaker-runtime", **where).invoke_endpoint(
         EndpointName=endpoint,

@@ -13,13 +13,9 @@ from typing import Any
 import click
 
 from infra.parameters.finding import Finding, Severity
+from infra.preflight import rendering
 from infra.preflight.check import select_errors
-from infra.preflight.rendering import (
-    format_finding,
-    is_inconclusive,
-    list_open_questions,
-    summarize,
-)
+from infra.preflight.rendering import is_inconclusive
 from servable.console.terminal import escape_controls, unwrap_stream, uses_color
 
 COLOURS = {
@@ -40,13 +36,13 @@ def print_findings(
     """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
-        click.echo(f"{name:{width}}  {summarize(findings)}")
+        click.echo(f"{name:{width}}  {rendering.summarize(findings)}")
     sys.stdout.flush()
     every = [finding for findings in findings_by_name.values() for finding in findings]
     print_lines(every, whole=explain)
     # After an error there would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not select_errors(found)}
-    for text in list_open_questions(mended, with_rules=explain):
+    for text in rendering.list_open_questions(mended, with_rules=explain):
         echo_styled(text, dim=True, err=True)
 
 
@@ -67,7 +63,7 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     whole = whole or not sys.stderr.isatty()
     columns = shutil.get_terminal_size().columns
     file, cut = None, False
-    for text, finding in {format_finding(finding): finding for finding in shown}.items():
+    for text, finding in {rendering.format_finding(finding): finding for finding in shown}.items():
         if not whole:
             if finding.file != file:
                 file = finding.file

@@ -8,12 +8,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.instances import list_regions
 from infra.parameters.environment import Environment, build_stack_name
-from infra.policy.execution_policy import (
-    BOOTSTRAP_BUCKET,
-    BOOTSTRAP_VERSION,
-    SCALING_ROLE,
-    SCALING_SERVICE,
-)
+from infra.policy import execution_policy as policy
 from infra.policy.sizing import count_update_instances
 from servable.doctor.machine import CheckResult, build_result
 from servable.plan.live import build_unlocking_command, find_taken_names, read_deployed_stack
@@ -87,7 +82,7 @@ def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResul
 
 def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     remedy = f"`{find_cdk_command()} bootstrap aws://{environment.account}/{environment.region}`"
-    parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
+    parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=policy.BOOTSTRAP_VERSION)
     if parameter is None:
         yield CheckResult("bootstrap", "problem", "not bootstrapped", remedy)
         return
@@ -101,7 +96,8 @@ def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckR
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
-    bucket = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
+    account, region = environment.account, environment.region
+    bucket = policy.BOOTSTRAP_BUCKET.format(account=account, region=region)
     encryption = fetch_or_none(aws.client("s3").get_bucket_encryption, Bucket=bucket)
     if encryption is None:
         return  # the line about the bootstrap reports it
@@ -124,12 +120,12 @@ def _check_scaling_role(environment: Environment, aws: Account) -> Iterator[Chec
     served = environment.serving_variants.values()
     if all(variant.scaling is None and not variant.can_sleep for variant in served):
         return
-    remedy = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
-    if fetch_or_none(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
+    remedy = f"`aws iam create-service-linked-role --aws-service-name {policy.SCALING_SERVICE}`"
+    if fetch_or_none(aws.client("iam").get_role, RoleName=policy.SCALING_ROLE) is None:
         # AWS creates it when the first target is registered.
         yield CheckResult("scaling role", "open", "does not exist yet", remedy)
     else:
-        yield CheckResult("scaling role", "ok", SCALING_ROLE)
+        yield CheckResult("scaling role", "ok", policy.SCALING_ROLE)
 
 
 def count_needed_instances(environment: Environment) -> dict[str, int]:

@@ -12,12 +12,7 @@ from typing import Literal
 from infra.catalog import images
 from model_packaging.refusal import build_install_command
 from servable import __version__
-from servable.new.project_files import (
-    STAMP,
-    find_pinned_cli,
-    list_upgrade_steps,
-    read_writer_version,
-)
+from servable.new import project_files
 
 State = Literal["ok", "problem", "open", "unknown"]
 
@@ -57,7 +52,7 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
     node = _find_version(root, "node", "--version")
     fine = int(node.split(".")[0]) >= LEAST_NODE if node else False
     yield build_result("Node", fine, node or "not found", f"`{build_install_command('synth')}`")
-    cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
+    cdk, wanted = _find_version(root, "cdk", "--version"), project_files.find_pinned_cli(root)
     pinned = wanted or "no version; `servable init` pins one"
     mend = f"`npm ci` in {root}; package.json pins {pinned}"
     fine = cdk is not None and wanted in (None, cdk)
@@ -67,7 +62,7 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
 
 def check_project_files(root: Path) -> CheckResult:
     """Check whether this version wrote the project's files; if not, report what to change."""
-    writer, here = read_writer_version(root), __version__
+    writer, here = project_files.read_writer_version(root), __version__
     if writer == here:
         return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():
@@ -79,8 +74,8 @@ def check_project_files(root: Path) -> CheckResult:
         said = f"written by servable {writer}; this is {here}"
     steps = [
         "read the section Upgrading in Servable's CHANGELOG.md",
-        *list_upgrade_steps(root),
-        f'then in cdk.json, context: "{STAMP}": "{here}"',
+        *project_files.list_upgrade_steps(root),
+        f'then in cdk.json, context: "{project_files.STAMP}": "{here}"',
     ]
     # Not a problem: a deployment need not wait until the files are compared.
     return CheckResult("project files", "open", said, "; ".join(steps))

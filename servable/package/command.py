@@ -30,13 +30,9 @@ from servable.package.package import (
     find_tensorflow_version,
     pack_models,
 )
+from servable.project import environments
 from servable.project.completion import OPTIONAL_ENVIRONMENT
-from servable.project.environments import (
-    FIXED_BY_PACKING,
-    Project,
-    pass_project,
-    select_lasting_errors,
-)
+from servable.project.environments import Project, pass_project
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -88,13 +84,13 @@ def package(
 
 def _pack_environment(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = select_lasting_errors(findings)
+    wrong = environments.select_lasting_errors(findings)
     if wrong or not isinstance(loaded, ValidFile):
         return _print_problems(wrong, as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _pack_with_progress(loaded, find_links)
     # What the packages bring is known now, if it wasn't before.
-    unresolved = any(finding.rule == FIXED_BY_PACKING for finding in findings)
+    unresolved = any(finding.rule == environments.FIXED_BY_PACKING for finding in findings)
     if unresolved and (wrong := select_errors(check(loaded))):
         return _print_problems(wrong, as_json)
     if as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import running
-from tests.checkouts import PATH, ROOT, assert_ranker_answers, bootstrapped, succeed_in
+from tests.checkouts import PATH, ROOT, assert_predicts, bootstrapped, succeed_in
 from tests.conftest import RANKER
 
 SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-app.md").read_text(), re.DOTALL)
@@ -31,20 +31,13 @@ def test_the_app_of_twenty_lines_is_deployed_and_answers(tmp_path: Path) -> None
     with running() as aws:
         bootstrapped(aws)
         environment = aws.environment_over({**os.environ, "PATH": PATH, "PYTHONPATH": str(ROOT)})
-        deploy = (
-            "cdk",
-            "deploy",
-            "--app",
-            f"{sys.executable} app.py",
-            "--require-approval",
-            "never",
-        )
-        succeed_in(tmp_path, *deploy, environment=environment, timeout_seconds=500)
-        assert_ranker_answers(aws, "search")
+        deploy = ("cdk", "deploy", "--require-approval", "never", "--app")
+        app = f"{sys.executable} app.py"
+        succeed_in(tmp_path, *deploy, app, environment=environment, timeout_seconds=500)
+        assert_predicts(aws, "search")
         scaling = aws.client("application-autoscaling")
-        (target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")[
-            "ScalableTargets"
-        ]
+        targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")
+        (target,) = targets["ScalableTargets"]
         assert (target["MinCapacity"], target["MaxCapacity"]) == (2, 6)
         alarms = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix="search-primary-p99")
         assert [each["Threshold"] for each in alarms["MetricAlarms"]] == [80_000]

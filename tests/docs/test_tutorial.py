@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkouts import PATH, ROOT, Ran, checkout
+from tests.checkouts import PATH, ROOT, Ran, checkout, run_in
 from tests.packaging.wheelhouse import installed_wheel
 
 
@@ -86,16 +85,12 @@ def run(
     project: Path, text: str, *, timeout_seconds: float, variables: Mapping[str, str] = {}
 ) -> Ran:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return subprocess.run(
-        # It ends the whole group, the second terminal too, where ours would end the shell alone.
-        ["timeout", "--kill-after=10", f"{timeout_seconds}", "bash", "-c", text],
-        cwd=project,
-        env={**kept, "PATH": PATH, "PYTHONPATH": str(project), **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+    environment = {**kept, "PATH": PATH, "PYTHONPATH": str(project), **variables}
+    # It ends the whole group, the second terminal too, where ours would end the shell alone.
+    ending = ("timeout", "--kill-after=10", f"{timeout_seconds}")
+    bash, seconds = ("bash", "-c", f"exec 2>&1\n{text}"), timeout_seconds + 20
+    return run_in(
+        project, *ending, *bash, environment=environment, given="", timeout_seconds=seconds
     )
 
 

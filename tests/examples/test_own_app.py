@@ -19,15 +19,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, running
-from tests.checkouts import (
-    GOLDEN,
-    PATH,
-    ROOT,
-    Ran,
-    assert_ranker_answers,
-    bootstrapped,
-    succeed_in,
-)
+from tests.checkouts import GOLDEN, PATH, ROOT, Ran, assert_predicts, bootstrapped, succeed_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -119,7 +111,7 @@ def test_the_example_on_the_new_constructs_replaces_nothing(deployed: Example) -
 
 def test_both_endpoints_and_the_function_answer_the_golden_request(deployed: Example) -> None:
     for name in NAMES:
-        assert_ranker_answers(deployed.aws, name)
+        assert_predicts(deployed.aws, name)
     (function,) = deployed.aws.client("lambda").list_functions()["Functions"]
     body = (GOLDEN / "request-rows.json").read_text()
     code = f"import ask; print(ask.handler({body}, None)['predictions'])"

@@ -18,7 +18,7 @@ import pytest
 
 from scripts.check_templates import lint_templates, validate_template
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, ROOT, assert_ranker_answers, bootstrapped, run_in, succeed_in
+from tests.checkouts import PATH, ROOT, assert_predicts, bootstrapped, run_in, succeed_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 LIVE = {"account": "333333333333", "region": "eu-west-1"}
@@ -118,7 +118,7 @@ def test_the_endpoint_and_its_packed_model_come_before_callers(assembly: Path) -
 
 
 def test_the_endpoint_answers_and_the_role_may_ask_it(deployed: LocalAws) -> None:
-    assert_ranker_answers(deployed, "ranker-prod", **LIVE)
+    assert_predicts(deployed, "ranker-prod", **LIVE)
     iam = deployed.client("iam", **LIVE)
     (role,) = [role["RoleName"] for role in iam.list_roles()["Roles"] if "Site" in role["RoleName"]]
     (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]

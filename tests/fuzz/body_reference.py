@@ -111,15 +111,17 @@ def of_npz(body: bytes, dtypes: dict[str, int]) -> dict[str, Tensor]:
     return {name: of_array(found[name], dtypes.get(name, 0)) for name in found.files}
 
 
+def texts_of(array: Any) -> list[bytes]:
+    """The strings of an array of bytes or of text."""
+    values = array.ravel().tolist()
+    return [value if isinstance(value, bytes) else value.encode() for value in values]
+
+
 def of_array(array: Any, dtype: int) -> Tensor:
     if TYPES.get(dtype) == "string":
         if array.dtype.kind not in "SU":
             raise ValueError("no strings")
-        texts = [
-            value if isinstance(value, bytes) else value.encode()
-            for value in array.ravel().tolist()
-        ]
-        return Tensor(dtype, array.shape, texts)
+        return Tensor(dtype, array.shape, texts_of(array))
     if TYPES.get(dtype) == "bfloat16" and array.dtype.kind != "V":
         if array.dtype.name != "float32":
             raise ValueError("another type")

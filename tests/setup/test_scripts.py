@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from scripts.build_wheels import expand_links
+from scripts.check_structure import Function, has_bad_docstring, is_badly_named
 from scripts.compare_templates import mask_text
-from scripts.function_names import Function, has_bad_docstring, is_badly_named
 
 
 def test_another_property_is_shown_and_what_hangs_on_our_own_sources_is_masked() -> None:

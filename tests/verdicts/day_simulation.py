@@ -31,7 +31,7 @@ class SimulatedPolicy:
     in_cooldown_seconds: float = 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SimulatedInstance:
     """`servers` requests at once, lognormal service times, and a queue without an end."""
 

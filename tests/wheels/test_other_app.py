@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, status
-from tests.checkouts import PATH, assert_ranker_answers, succeed_in
+from tests.checkouts import PATH, assert_predicts, succeed_in
 from tests.conftest import RANKER
 from tests.wheels.environment import make
 
@@ -44,7 +44,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
 
 
 def test_its_endpoint_alarm_and_bucket_work(aws: LocalAws) -> None:
-    assert_ranker_answers(aws, "others")
+    assert_predicts(aws, "others")
     client = aws.client("application-autoscaling")
     (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 3)

@@ -112,10 +112,7 @@ def convert_row(row: dict[str, Any]) -> dict[str, Any]:
 
 # availability.json: which instance type SageMaker hosts models on in which region.
 def read_availability() -> dict[str, Any]:
-    """Return the Regions of each instance type that SageMaker hosts models on.
-
-    cfn-lint derives the table from AWS's price list. It is kept by type, which is shorter.
-    """
+    """Return each hosted type's Regions, by cfn-lint's data, derived from AWS's price list."""
     schemas = resources.files("cfnlint").joinpath("data/schemas")
     file = schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json")
     table = json.loads(file.read_text())

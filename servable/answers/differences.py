@@ -111,11 +111,7 @@ def compare_arrays(
 
 @np.errstate(all="ignore")
 def sum_magnitudes(array: Array) -> tuple[float, int]:
-    """Return the sum of the magnitudes of all numbers and their count, without mask values.
-
-    Masks are numbers of at least 1e8, such as -1e9 in logits. Returns (0, 0) for an array without
-    numbers.
-    """
+    """Return the sum and count of magnitudes below 1e8: others are masks, as -1e9 in logits."""
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))

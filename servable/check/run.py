@@ -128,11 +128,7 @@ def _list_batches(loaded: ValidFile) -> Iterator[RunPart]:
 def _explain_start_failure(
     loaded: ValidFile, key: str, part: RunPart, reason: str, tensorflow: str
 ) -> Finding:
-    """Return the finding for a container that didn't start.
-
-    It isn't an error of the model if this computer's TensorFlow lacks an operation that the image
-    has.
-    """
+    """Return the finding of a failed start: no error if only this TensorFlow lacks an operation."""
     said = _shorten_to_line(reason)
     lacking, table = re.search(r"Op type not registered '(\w+)'", reason), find_op_table(tensorflow)
     if lacking is not None and table is not None and lacking[1] in table:
@@ -180,10 +176,7 @@ def _find_uncalled_models(
 def _send_golden_request(
     loaded: ValidFile, url: str, sent: SentRequest, log: Path
 ) -> Iterator[Finding]:
-    """Send a request alone, then several at once; yield a finding for the first failure.
-
-    Without a known response, the others are compared with the first response.
-    """
+    """Send a request alone, then several; yield the first failure, or other response."""
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), read_known_response(golden)
     compare = partial(

@@ -101,11 +101,7 @@ def wrap_text(text: str, columns: int, before: str) -> list[str]:
 
 
 def echo_styled(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:
-    """Print a line whose first part, `text`, has a style.
-
-    click generates the escape sequences of the style; control characters in `text` and `then` are
-    escaped. `then`: the rest of the line, without the style.
-    """
+    """Print a line whose first part, `text`, has a style, and `then` has none; escape both."""
     stream = unwrap_stream(sys.stderr if err else sys.stdout)
     line = click.style(escape_controls(text), **style) + escape_controls(then)
     click.echo(line, file=stream, color=uses_color(stream))

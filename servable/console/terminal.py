@@ -31,20 +31,13 @@ def escape_name(name: str) -> str:
 
 
 class EscapedStream:
-    """A stream that escapes what is written to it.
-
-    `plain` is the underlying stream, for Servable's own styles and cursor movements.
-    """
+    """A stream that escapes what is written to it; `plain`, for Servable's own styles, doesn't."""
 
     def __init__(self, plain: io.TextIOWrapper) -> None:
         self.plain = plain
 
     def write(self, text: str | bytes) -> int:
-        """Write text and return the number of characters.
-
-        The stream has no `buffer`, so click writes bytes here, too, for example those of a shell
-        completion.
-        """
+        """Write text, or bytes, as click does without a `buffer`; return the characters."""
         if isinstance(text, bytes):
             text = text.decode(errors="backslashreplace")
         return self.plain.write(escape_controls(text))

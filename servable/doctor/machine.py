@@ -19,10 +19,7 @@ State = Literal["ok", "problem", "open", "unknown"]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check.
-
-    `state` "open": not a problem by itself; "unknown": AWS gave no usable response.
-    """
+    """One check's result. "open" isn't a problem itself; "unknown": no usable response of AWS."""
 
     name: str
     state: State

@@ -158,10 +158,7 @@ _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TY
 
 
 def explain_unsuitable(request: CapturedRequest) -> str | None:
-    """Return why a captured request can't be a golden request, or None if it can.
-
-    A golden request is sent with its content type alone, and its response must be a success.
-    """
+    """Return why a request can't be golden, sent with its content type alone; None if it can."""
     media = parse_media_type(request.content_type)
     if request.answer is None or request.answer.has_failed:
         return "without a successful response"

@@ -104,10 +104,7 @@ def _list_archives(environment: Environment) -> list[tuple[str, bool]]:
 
 
 def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
-    """Return the wheels of the lock file; resolve it again if it doesn't match.
-
-    Raises `PackagingError` if the Python of the model's image is unknown.
-    """
+    """Return the lock file's wheels; resolve a stale one again. Raises `PackagingError`."""
     if not has_requirements(code):
         return []
     environment = loaded.environment
@@ -154,10 +151,7 @@ def find_image_modules(loaded: ValidFile | None) -> ImageModules:
 
 
 def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
-    """Return the verification with the faults that its graphs have in the image's TensorFlow.
-
-    CPU kernels are required if the environment names an instance type without a GPU.
-    """
+    """Add the faults of the graphs in the image; an instance without a GPU needs CPU kernels."""
     version = find_tensorflow_version(loaded)
     table = find_op_table(version)
     every = [] if loaded is None else _list_containers(loaded)

@@ -109,11 +109,7 @@ def _explain_errors(problem: str, remedy: str) -> Iterator[None]:
 
 
 def find_newest_approved(sagemaker: Any, name: str) -> str:
-    """Return the newest approved version in a package's group.
-
-    The result has the format of `name`: GROUP/VERSION or ARN. Raises `PinError` if the versions
-    can't be listed, or if no version is approved.
-    """
+    """Return a group's newest approved version in the format of `name`. Raises `PinError`."""
     group = name.rpartition("/")[0]
     # A group of another account is named by its ARN.
     asked = group.replace(":model-package/", ":model-package-group/")

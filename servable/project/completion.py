@@ -22,10 +22,7 @@ def complete_environments(
 
 
 def complete_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys that `--set` takes and that start with `incomplete`, each followed by `=`.
-
-    While no environment is named, return the names of all environments, each followed by a dot.
-    """
+    """Return the keys of `--set` with this beginning, or environments while none is named."""
     environments = _list_environments(context)
     prefix = next((f"{name}." for name in environments if incomplete.startswith(f"{name}.")), "")
     name = prefix.removesuffix(".") or _find_named_environment(context)

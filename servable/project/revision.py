@@ -35,11 +35,7 @@ def attach_revision(loaded: Iterable[Loaded], project: Project, revision: str) -
 
 
 def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
-    """Return the environments as they were at `revision`, by name.
-
-    The files that they point to are not extracted. Reads git's objects, neither the network nor
-    the working folder. Raises RevisionError.
-    """
+    """Return the environments at `revision`, without their other files. Raises RevisionError."""
     root, inside = project.root, _find_relative_folder(project, revision)
     listed = ("ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/", "./cdk.json")
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:

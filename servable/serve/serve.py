@@ -56,11 +56,7 @@ def find_cached_path(artifact: Artifact) -> Path:
 def _provide_s3_archive(
     loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
 ) -> Path:
-    """Return the archive on this computer; with `download`, get a missing one with a progress bar.
-
-    Raises `PackagingError` if the archive is missing or can't be read, or if its hash differs
-    from the one in the environment file.
-    """
+    """Return the archive; `download` a missing one with a progress bar. Raises `PackagingError`."""
     environment, target = loaded.environment, find_cached_path(artifact)
     if target.exists():
         return target
@@ -142,10 +138,7 @@ FAILED_RECORD = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedVariant:
-    """One variant, ready to be served.
-
-    `archive`: None in multi-model mode, where `members` has one archive for each model.
-    """
+    """One variant to serve; in multi-model mode it has `members`, and no `archive`."""
 
     variant: str
     archive: Path | None

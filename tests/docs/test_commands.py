@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +32,11 @@ from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import GOLDEN, PATH, ROOT, bootstrapped, checkout, run_in
 from tests.conftest import valid
-from tests.docs import outputs
-from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
+from tests.docs import outputs, test_accepting_page
+from tests.docs.command_lines import PROGRAMS
+from tests.docs.pages import commands, pages
+from tests.docs.test_readme import README
+from tests.docs.test_tutorial import PICTURES, TYPED, typed
 from tests.presets import synthesised
 from tests.servable.replay.captures import request
 from tests.servable.test_check_against import git
@@ -63,6 +67,50 @@ EXITS = {
 TOO_BUSY = "excluded: sent late"  # a load test on a busy computer ends with 1
 TOO_SLOW = "minutes are too short for a comparison"  # a search on a busy computer ends with 2
 SERVED_AT = "http://127.0.0.1:8080"
+# Programs of the shell; what they do is seen in the tutorial's test.
+SHELL = ("cd", "echo", "eval", "export", "mkdir", "source")
+# Which test types a command, and why some are not typed.
+_EXCEPTIONS = tomllib.loads((ROOT / "tests/docs/page_commands.toml").read_text(encoding="utf-8"))
+TYPED_BY: dict[str, str] = _EXCEPTIONS["typed_by"]
+NOT_TYPED: dict[str, str] = _EXCEPTIONS["not_typed"]
+Words = tuple[str, ...]
+
+
+def is_meant(pattern: str, command: str) -> bool:
+    """Whether a line of the file is about the command; … stands for any text."""
+    return re.fullmatch(re.escape(pattern).replace("…", ".*"), command) is not None
+
+
+def on_pages() -> dict[Words, list[str]]:
+    """{command: the places where it stands in a block}."""
+    found: dict[Words, list[str]] = {}
+    for page in pages(ROOT, PROGRAMS):
+        for command in page.commands():
+            if not command.inline and command.program not in SHELL:
+                found.setdefault(command.words, []).append(f"{command.page}:{command.line}")
+    return found
+
+
+def _by_other_tests() -> Iterator[Words]:
+    """The commands that the tests of the tutorial, the README, the ten steps, and outputs type."""
+    for line in (*TYPED, *typed(PICTURES), *README, *test_accepting_page.read_lines()):
+        yield from (words for _, words in commands(line))
+    yield from outputs.typed()
+    for shown in outputs.made_from_files():
+        yield from (words for _, words in commands(shown.command))
+
+
+def typed_here() -> list[Words]:
+    """Those that no other test types, in an order in which each finds what it needs."""
+    others = set(_by_other_tests())
+    here = [
+        words
+        for words in on_pages()
+        if words not in others
+        and not any(is_meant(pattern, " ".join(words)) for pattern in TYPED_BY | NOT_TYPED)
+        and not {"my-model", "my-model/*"} & set(words)  # the tutorial's, once more
+    ]
+    return sorted(here, key=lambda words: ("down" in words, "--write" in words))
 
 
 class Reader:
@@ -98,7 +146,9 @@ class Reader:
                 return self._verify(typed)
             case ["servable", command, *_] if command != "serve":
                 return outputs.run(typed, self.folder)
-        raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
+        raise AssertionError(
+            "tests/docs/page_commands.toml must say which test types it, or why none"
+        )
 
     def _verify(self, typed: list[str]) -> tuple[int, str]:
         """The exit code and output, once no update or scaling runs: then verify asks to wait."""

@@ -22,7 +22,7 @@ HEAD = ("verdict", "case", "cases", "passes", "fails", "inconclusive", "wrong")
 
 # A kind of case, whether it should pass (None if either verdict can be right), and the verdicts on it.
 Trials = Iterable[tuple[str, bool | None, list[str]]]
-# The trials, and how many: runs of each case of the load gate, of each busy queue, searches, replays, days.
+# The trials, and how many: runs of each case or busy queue, searches, replays, or days.
 MEASURES: Mapping[str, tuple[Callable[[int, int], Trials], int]] = {
     "load": (load_gate.run_trials, 500),
     "queue": (steady_queue.run_trials, 400),

@@ -23,8 +23,8 @@ TRACKED: dict[str, dict[str, Any]] = {
     "serverless": {"provisioned_use_percent": 70.0},
 }
 ALARMS = {
-    "p50_latency_ms": 50.0, "p99_latency_ms": 100.0, "error_4xx_percent": 5, "model_error_percent": 2,
-    "no_traffic_minutes": 9, "oldest_request_minutes": 5,
+    "p50_latency_ms": 50.0, "p99_latency_ms": 100.0, "error_4xx_percent": 5,
+    "model_error_percent": 2, "no_traffic_minutes": 9, "oldest_request_minutes": 5,
 }  # fmt: skip
 ANY_KIND = {"schedule": SCHEDULE, "hold": True, "scale_out_cooldown_seconds": 600}
 

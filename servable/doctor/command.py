@@ -68,7 +68,8 @@ def doctor(project: Project, environment: str | None, local: bool, as_json: bool
                 click.echo("\n".join(lines))
         if environment is None:
             checks = [f"`servable doctor {name}`" for name in list_environment_names(project.files)]
-            note = f"the account wasn't checked; to check it: {' or '.join(checks) or environments.FIRST}"
+            how = " or ".join(checks) or environments.FIRST
+            note = f"the account wasn't checked; to check it: {how}"
             width = shutil.get_terminal_size().columns
             click.echo("\n".join(wrap_text(note, width, "") if sys.stdout.isatty() else [note]))
     return code

@@ -1,6 +1,6 @@
 """Every link leads somewhere, and every command in a page is one that its program takes.
 
-Also AGENTS.md, here and in a new project, and llms.txt; what is generated; and the versions of clients.
+Also AGENTS.md, here and in a new project, and llms.txt; what is generated; versions of clients.
 """
 
 import json

@@ -100,7 +100,7 @@ def test_the_tutorial_goes_from_the_model_to_the_verified_deployment() -> None:
 
 
 Followed = tuple[Path, Ran]
-"""The copy that the tutorial but for its section on pictures was typed into, and what came of it."""
+"""The copy that the tutorial but for its pictures was typed into, and what came of it."""
 
 
 @pytest.fixture(scope="module")

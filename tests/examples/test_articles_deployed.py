@@ -1,4 +1,4 @@
-"""The articles' presets with their small models: deployed together, asked, and verified; and pages/p2."""
+"""The articles' presets with small models, deployed together, asked, and verified; and pages/p2."""
 
 import json
 import os

@@ -96,7 +96,7 @@ def _columns(drawn: random.Random, signature: str, dtype: str) -> str:
 def _inputs(
     drawn: random.Random, signature: str, dtype: str, chance: float = 0.1, odd: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    """The names and types of a signature; by a `chance` one is there twice, or is "z" or an odd one."""
+    """The names and types of a signature; by a `chance` one twice, or "z" or an odd one too."""
     names = {"": ["x"], "two": ["a", "b"]}.get(signature, ["v"])
     if drawn.random() < chance:
         names = [*names, drawn.choice([*names, "z", *odd])]

@@ -12,16 +12,19 @@ from scripts.compare_templates import mask_text
 def test_another_property_is_shown_and_what_hangs_on_our_own_sources_is_masked() -> None:
     key, other_key = "ab" * 32, "cd" * 32
     assert mask_text(f"s3://assets/{key}.tar.gz") == "s3://assets/<SHA-256>.tar.gz"
-    for old, new, shown in [
-        ('"Threshold": 1', '"Threshold": 2', True),
-        ("Rollbackprimary5xx4d2f12d8B5EB0BE2", "Rollbacknext5xx4d2f12d8B5EB0BE2", True),
-        ("Alarmsprimary5xx1D5CE55E", "Alarmsprimary5xx1D5CE55F", True),
-        (f"s3://assets/{key}.tar.gz", f"s3://assets/{other_key}.tar.gz", False),
-        ("RolloutRollbackprimary5xx4d2f12d8B5EB0BE2", "RolloutRollbackprimary5xx00aa11bb01234567", False),
-        ("ranker-prod-rollback-primary-5xx-4d2f12d8", "ranker-prod-rollback-primary-5xx-00aa11bb", False),
-        ("VariantaModelRolePolicy553eca7e964F3248", "VariantaModelRolePolicyb8a66fa522E8F579", False),
-    ]:  # fmt: skip
-        assert (mask_text(old) != mask_text(new)) is shown
+    for old, new in [
+        ('"Threshold": 1', '"Threshold": 2'),
+        ("Rollbackprimary5xx4d2f12d8B5EB0BE2", "Rollbacknext5xx4d2f12d8B5EB0BE2"),
+        ("Alarmsprimary5xx1D5CE55E", "Alarmsprimary5xx1D5CE55F"),
+    ]:
+        assert mask_text(old) != mask_text(new)
+    for old, new in [
+        (f"s3://assets/{key}.tar.gz", f"s3://assets/{other_key}.tar.gz"),
+        ("RolloutRollbackprimary5xx4d2f12d8B5EB0BE2", "RolloutRollbackprimary5xx00aa11bb01234567"),
+        ("ranker-prod-rollback-primary-5xx-4d2f12d8", "ranker-prod-rollback-primary-5xx-00aa11bb"),
+        ("VariantaModelRolePolicy553eca7e964F3248", "VariantaModelRolePolicyb8a66fa522E8F579"),
+    ]:
+        assert mask_text(old) == mask_text(new)
 
 
 def test_a_relative_link_becomes_an_address_of_the_release() -> None:

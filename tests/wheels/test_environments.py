@@ -1,4 +1,4 @@
-"""Environments with our wheels and what they require, also beside other people's packages of our names."""
+"""Environments with our wheels and what they require, also beside packages of the same names."""
 
 import json
 import os
@@ -56,7 +56,7 @@ BROUGHT = (
     "boto3 botocore jmespath numpy protobuf python_dateutil s3transfer servable_client "
     "servable_runtime six urllib3"
 )
-# What the client never imports; and what it imports on first use, so that its own import doesn't wait.
+# What the client never imports; and on first use, so that its own import doesn't wait.
 NOT_IMPORTED = "grpc gevent aws_cdk jsii tensorflow falcon infra servable_local servable_scaling"
 ON_FIRST_USE = {"boto3", "botocore", "google.protobuf", "asyncio", "urllib3"}
 
@@ -140,7 +140,7 @@ def test_the_client_imports_nothing_heavy(wheels: Path, tmp_path: Path) -> None:
             archive.extractall(tmp_path)
 
     def list_imported(code: str) -> set[str]:
-        """What Python has imported after the code, with the folder before everything else on its path."""
+        """What Python has imported after the code, with the folder first on its path."""
         code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}; print(*sys.modules)"
         return {*succeed_in(tmp_path, sys.executable, "-I", "-c", code).stdout.split()}
 
@@ -168,7 +168,7 @@ def test_a_package_alone_runs_its_readme(name: str, wheels: Path, tmp_path: Path
 
 
 def run_beside(folder: Path, *words: str) -> tuple[int, str]:
-    """Run Python with `folder` first on its path, and then the project; return its code and errors."""
+    """Run Python with `folder`, then the project, on its path; return its code and errors."""
     path = {"PYTHONPATH": f"{folder}:{ROOT}"}
     ran = run_in(folder, sys.executable, *words, environment=path)
     return ran.returncode, ran.stderr

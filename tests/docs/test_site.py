@@ -71,7 +71,7 @@ def page_of(source: Path) -> Path:
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Elements]:
     """Every page of the site, as `make site` writes it."""
-    succeed_in(ROOT, "make", "site")
+    succeed_in(ROOT, "make", "site", timeout_seconds=600)
     texts = {page: page.read_text(encoding="utf-8") for page in SITE.rglob("*.html")}
     return {page: Elements(text, within="article") for page, text in texts.items()}
 

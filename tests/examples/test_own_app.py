@@ -84,7 +84,8 @@ def copy_example(project: Path) -> Path:
 
 def run_app(name: str, folder: Path, out: Path) -> None:
     quick = {"PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false", "CDK_OUTDIR": str(out)}
-    succeed_in(folder, sys.executable, f"examples/own_app/{name}", environment=os.environ | quick)
+    app = (sys.executable, f"examples/own_app/{name}")
+    succeed_in(folder, *app, environment=os.environ | quick, timeout_seconds=300)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,8 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("delivery") / "cdk.out"
     own = {"PATH": PATH, "PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false"}
     own |= {"CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": json.dumps(FEWER)}
-    ran = run_in(ROOT, sys.executable, "-c", AUDITED, environment=os.environ | own)
+    variables = os.environ | own
+    ran = run_in(ROOT, sys.executable, "-c", AUDITED, environment=variables, timeout_seconds=300)
     assert out.is_dir(), ran.stderr
     return out
 

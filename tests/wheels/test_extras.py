@@ -73,7 +73,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     lines = [*(f"{one} --help" for one in EVERY_COMMAND), *COMMANDS, *ON_THE_WAY, *BASE]
     for name, content in (("blocked", sorted(blocked)), ("lines", lines)):
         (project / name).write_text(json.dumps(content))
-    ran = succeed_in(project, sys.executable, "-c", RUNS, "blocked", "lines")
+    command = (sys.executable, "-c", RUNS, "blocked", "lines")
+    ran = succeed_in(project, *command, timeout_seconds=300)
     parsed: Runs = json.loads(ran.stdout)
     return parsed
 

@@ -24,8 +24,7 @@ ENDPOINT = "ranker-local"
 BODY = (GOLDEN / "request-rows.json").read_bytes()
 SECONDS_PER_MINUTE = 2.0
 LONGEST_SECONDS = 15 * SECONDS_PER_MINUTE
-CALLERS = 4
-GAP_SECONDS = 0.2  # of a caller, between an answer and its next request
+CALLERS, GAP_SECONDS = 4, 0.2  # of a caller, between an answer and its next request
 SLOW_MS = P99_LATENCY_MS + 350
 # {name: (arguments of inject_fault, metric of the alarm)}; a supervisor starts a killed model server again.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {

@@ -102,7 +102,7 @@ def _same(found: Any, wanted: Any) -> bool:
         wanted = wanted.astype(np.float32)  # exact; the client's arrays have no bfloat16
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return False
-    return _values(found) == _values(wanted)
+    return bool(_values(found) == _values(wanted))
 
 
 def _values(array: Any) -> Any:

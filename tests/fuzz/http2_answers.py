@@ -199,12 +199,12 @@ _FLAGS = (0, 0, 1, 1, 4, 4, 5, 5, 8, 9, 0x20, 0x2D, 2, 0x40, 0xFF)
 
 
 def _a_frame(rng: random.Random, stream: int) -> Frame:
-    kind = rng.choice((*range(11), 16, 99, 200, 255))
-    return kind, rng.choice(_FLAGS), rng.choice(_streams(stream)), rng.choice(_PAYLOADS)
-
-
-def _streams(stream: int) -> tuple[int, ...]:
-    return 0, stream, stream, stream + 2, max(stream - 2, 0), 2, stream | 1 << 31, (1 << 31) - 1
+    kind, others = (
+        rng.choice((*range(11), 16, 99, 200, 255)),
+        (0, 2, stream | 1 << 31, (1 << 31) - 1),
+    )
+    streams = (stream, stream, stream + 2, max(stream - 2, 0), *others)
+    return kind, rng.choice(_FLAGS), rng.choice(streams), rng.choice(_PAYLOADS)
 
 
 def _insert(rng: random.Random, frames: list[Frame], stream: int) -> None:

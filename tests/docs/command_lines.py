@@ -56,11 +56,6 @@ OTHERS = {
 }
 
 
-def _given(value: object) -> bool:
-    """Click says None, an empty tuple or its own mark for what is left out."""
-    return isinstance(value, str | bool) and value is not False and value != ""
-
-
 class Lines:
     """Holds the commands of pages to the project at `root`, and to its environments."""
 
@@ -95,14 +90,13 @@ class Lines:
         arguments = list(command.words[1:])
         if command.program == "servable-local":
             arguments = ["local", *arguments]  # whose commands and options it has
-        if not command.inline:
-            yield from self._strict(arguments, made, whole=True)
-            return
-        # In a sentence a command may lack its arguments; `a | b` are two of one group.
-        head, *others = (part.split() for part in " ".join(arguments).split(" | "))
-        first = [bare for word in head if (bare := NOTATION.sub("", word))]
-        for words in (first, *([*first[:-1], *other] for other in others)):
-            yield from self._strict(words, made, whole=False)
+        several = [arguments]
+        if command.inline:  # it may lack its arguments; `a | b` are two of one group
+            head, *others = (part.split() for part in " ".join(arguments).split(" | "))
+            first = [bare for word in head if (bare := NOTATION.sub("", word))]
+            several = [first, *([*first[:-1], *other] for other in others)]
+        for words in several:
+            yield from self._strict(words, made, whole=not command.inline)
 
     def _strict(self, words: list[str], made: set[str], *, whole: bool) -> Iterator[str]:
         command = cast(click.Command, servable)
@@ -119,12 +113,10 @@ class Lines:
                     return
                 command, context = inner, click.Context(inner)
                 given, rest, _ = command.make_parser(context).parse_args(rest)
-        except click.BadOptionUsage as wrong:
-            if whole:  # a sentence may name an option without its value
-                yield wrong.format_message()
-            return
         except click.UsageError as wrong:
-            yield wrong.format_message()
+            # A sentence may name an option without its value.
+            if whole or not isinstance(wrong, click.BadOptionUsage):
+                yield wrong.format_message()
             return
         if rest:
             yield f"too much: {' '.join(rest)}"
@@ -134,13 +126,15 @@ class Lines:
         self, command: click.Command, context: click.Context, given: dict[str, Any],
         made: set[str], *, whole: bool,
     ) -> Iterator[str]:  # fmt: skip
-        folder = given["folder"] if _given(given.get("folder")) else "environments"
+        # Click says None, an empty tuple or its own mark for what is left out.
+        folder = given.get("folder")
+        folder = folder if isinstance(folder, str) and folder else "environments"
         if not (self._root / folder).is_dir():
             yield f"--environments {folder}: there is no such folder"
         for param in command.params:
             values = given.get(param.name or "")
             for value in values if isinstance(values, tuple | list) else [values]:
-                if not _given(value):
+                if not isinstance(value, str | bool) or not value:
                     if whole and param.required:
                         yield f"{param.human_readable_name} is missing"
                 elif not isinstance(value, str) or PLACEHOLDER.fullmatch(value):

@@ -52,18 +52,18 @@ class Shown:
         return re.fullmatch("".join(patterns), text) is not None
 
 
-def shown(root: Path = ROOT) -> Iterator[Shown]:
+def shown() -> Iterator[Shown]:
     """Every command in a console block of a page."""
-    for file in sorted({file for pattern in PAGES for file in root.glob(pattern)}):
+    for file in sorted({file for pattern in PAGES for file in ROOT.glob(pattern)}):
         for block in _BLOCK.findall(file.read_text(encoding="utf-8")):
             for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
                 command, *lines = part.rstrip().split("\n")
-                yield Shown(file.relative_to(root).as_posix(), command, tuple(lines))
+                yield Shown(file.relative_to(ROOT).as_posix(), command, tuple(lines))
 
 
-def made_from_files(root: Path = ROOT) -> list[Shown]:
+def made_from_files() -> list[Shown]:
     """Those whose output depends on the files alone."""
-    commands = ((one, shlex.split(one.command)) for one in shown(root))
+    commands = ((one, shlex.split(one.command)) for one in shown())
     # What is live: tests/servable_local/aws/test_adopted_end_to_end.py.
     elsewhere = {"FILE", "--adopt"}
     return [one for one, words in commands if words[1] in MADE_HERE and not elsewhere & {*words}]
@@ -80,12 +80,12 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
+def typed() -> list[tuple[str, ...]]:
     """The commands in blocks of pages that need files alone and show no output, of environments
     that are here."""
     found = set()
-    with_output = {tuple(shlex.split(one.command)) for one in shown(root)}
-    for page in pages(root, PROGRAMS):
+    with_output = {tuple(shlex.split(one.command)) for one in shown()}
+    for page in pages(ROOT, PROGRAMS):
         for command in page.commands():
             words = command.words
             made = set(words) & {*page.made, "FILE", "--run", "--local", "--refresh"}

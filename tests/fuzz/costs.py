@@ -47,16 +47,16 @@ def cost_of(answer: Callable[[], int]) -> dict[str, Any]:
     return parsed
 
 
-def costs(words: list[str], transports: tuple[str, ...] = TRANSPORTS) -> Iterator[dict[str, Any]]:
+def costs(words: list[str]) -> Iterator[dict[str, Any]]:
     with Checked(1) as checked:
-        for transport in transports:  # what is imported and learnt once is not counted
+        for transport in TRANSPORTS:  # what is imported and learnt once is not counted
             checked.status(Body("application/json", "", b"[[1,2,3]]"), transport)
             checked.status(Body("text/csv", "", b"1,2,3"), transport)
         for name, make in WORST.items():
             if words and not any(word in name for word in words):
                 continue
             body = make()
-            for transport in transports:
+            for transport in TRANSPORTS:
                 # A model server that refuses makes the handler explain.
                 for refuses in (False, True) if transport == "auto" else (False,):
                     asked = partial(checked.status, body, transport, refuses=refuses)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import grpc
 import h2.config
@@ -212,13 +213,12 @@ def _insert(rng: random.Random, frames: list[Frame], stream: int) -> None:
 
 
 def _delete(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
+    if len(frames) > 1:
         del frames[rng.randrange(len(frames))]
 
 
 def _repeat(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
-        frames.insert(rng.randrange(len(frames)), rng.choice(frames))
+    frames.insert(rng.randrange(len(frames)), rng.choice(frames))
 
 
 def _swap(rng: random.Random, frames: list[Frame], stream: int) -> None:
@@ -226,21 +226,18 @@ def _swap(rng: random.Random, frames: list[Frame], stream: int) -> None:
 
 
 def _change(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
-        at = rng.randrange(len(frames))
-        new = _a_frame(rng, stream)
-        keep = rng.randrange(4)
-        frames[at] = tuple(  # type: ignore[assignment]
-            new[part] if part == keep else frames[at][part] for part in range(4)
-        )
+    at, keep = rng.randrange(len(frames)), rng.randrange(4)
+    both = zip(_a_frame(rng, stream), frames[at], strict=True)
+    frames[at] = tuple(  # type: ignore[assignment]
+        new if part == keep else old for part, (new, old) in enumerate(both)
+    )
 
 
 def _pad(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    at = rng.randrange(len(frames)) if frames else 0
-    for kind, flags, own, payload in frames[at : at + 1]:
-        padding = rng.choice((0, 1, 3, 255))
-        length = rng.choice((padding, padding, 200))
-        frames[at] = (kind, flags | 8, own, bytes([length]) + payload + bytes(padding))
+    at, padding = rng.randrange(len(frames)), rng.choice((0, 1, 3, 255))
+    kind, flags, own, payload = frames[at]
+    length = rng.choice((padding, padding, 200))
+    frames[at] = (kind, flags | 8, own, bytes([length]) + payload + bytes(padding))
 
 
 def _continue(rng: random.Random, frames: list[Frame], stream: int) -> None:
@@ -310,13 +307,9 @@ _ERRORS += (grpc_connection.CallFailedError, grpc_connection.UnsupportedError)
 
 
 def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> Replies:
-    module = vars(frames)
-    open_connection = module["open_connection"]
-    module["open_connection"] = lambda port, deadline: Scripted(answers, most_bytes)
-    try:
+    scripted = Scripted(answers, most_bytes)
+    with mock.patch.object(frames, "open_connection", return_value=scripted):
         connection = grpc_connection.GrpcConnection(1, MANY_SECONDS)
-    finally:
-        module["open_connection"] = open_connection
     deadline = time.monotonic() + 60
     found: Replies = []
     for number in range(len(answers)):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkouts import ROOT, run_in
+from tests.checkouts import ROOT, run_in, succeed_in
 from tests.wheels.environment import make
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -35,13 +35,10 @@ class Newcomer:
     environment: dict[str, str]
     said: dict[str, str] = field(default_factory=dict)
 
-    def type(self, step: str, *command: str, ends: int = 0) -> str:
-        ran = run_in(
-            self.folder, *command, environment=self.environment, given="", timeout_seconds=150
-        )
-        said = ran.stdout + ran.stderr
-        assert ran.returncode == ends, f"{step}: {' '.join(command)}: {said[-3000:]}"
-        self.said[step] = said
+    def type(self, step: str, *command: str) -> str:
+        options = {"environment": self.environment, "given": "", "timeout_seconds": 150}
+        ran = succeed_in(self.folder, *command, **options)
+        self.said[step] = ran.stdout + ran.stderr
         return ran.stdout
 
     def invoked(self, step: str, *where: str) -> None:

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from servable.main import servable
 from tests.checkouts import ROOT
-from tests.docs.command_lines import PROGRAMS
+from tests.docs.check_pages import PROGRAMS
 from tests.docs.pages import pages
 from tests.servable.test_check_against import git
 

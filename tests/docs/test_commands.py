@@ -33,7 +33,7 @@ from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import GOLDEN, PATH, ROOT, bootstrapped, checkout, run_in
 from tests.conftest import valid
 from tests.docs import outputs, test_accepting_page
-from tests.docs.command_lines import PROGRAMS
+from tests.docs.check_pages import PROGRAMS
 from tests.docs.pages import commands, pages
 from tests.docs.test_readme import README
 from tests.docs.test_tutorial import PICTURES, TYPED, typed

@@ -18,7 +18,7 @@ from servable.main import COMMANDS
 from servable.new.project_files import TEMPLATE
 from tests.checkouts import ROOT
 from tests.docs import check_pages
-from tests.docs.command_lines import PROGRAMS
+from tests.docs.check_pages import PROGRAMS
 from tests.docs.pages import pages
 
 # (what a page says, what the check says of it)

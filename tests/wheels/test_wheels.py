@@ -36,19 +36,8 @@ PYPROJECT: dict[str, Any] = metadata(DISTRIBUTION)
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
 # requirements/*.in -> the extras of servable, "" its own requirements, that it installs too.
 INSTALLED_BY = {"base": ("", "vendor", "aws", "synth"), "local": ("local",), "tuning": ("tune",)}
-# In a requirements file, and no extra's: setuptools installs the checkout itself.
-OF_THE_CHECKOUT = {"setuptools"}
 # What wheels are built from besides folders.
 FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
-# An extra's, and in no requirements file: pip is in every environment that has one.
-THERE_ALREADY = {"pip"}
-
-
-@pytest.fixture(scope="module")
-def held(wheels: Path) -> dict[str, set[str]]:
-    """Wheel -> the files in it, without what describes it."""
-    names = {name: zipfile.ZipFile(file_of(name, wheels)).namelist() for name in WHEELS}
-    return {name: {one for one in names[name] if ".dist-info/" not in one} for name in names}
 
 
 def named(one: Requirement) -> str:
@@ -80,17 +69,6 @@ def written(name: str) -> set[str]:
     return {named(one) for one in found}
 
 
-def brought(name: str) -> set[str]:
-    """By the extras that stand for requirements/NAME.in."""
-    return {named(one) for extra in INSTALLED_BY[name] for one in own(extra)}
-
-
-def locked(name: str) -> set[str]:
-    file = "requirements.txt" if name == "base" else f"requirements/{name}.txt"
-    lock = (ROOT / file).read_text(encoding="utf-8")
-    return set(re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
-
-
 def tracked(*folders: str) -> list[str]:
     """Files that git has or would add: what else lies in a folder belongs into no wheel."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
@@ -98,16 +76,20 @@ def tracked(*folders: str) -> list[str]:
     return [name for name in ran.stdout.splitlines() if (ROOT / name).exists()]
 
 
-def test_every_package_and_every_file_is_in_one_wheel(held: dict[str, set[str]]) -> None:
+def test_every_package_and_every_file_is_in_one_wheel(wheels: Path) -> None:
+    held = []
+    for name in WHEELS:
+        files = zipfile.ZipFile(file_of(name, wheels)).namelist()
+        held.append({file for file in files if ".dist-info/" not in file})
     sources = {
         (ROOT / name).relative_to(folder.parent).as_posix()
         for folder in FOLDERS.values()
         for name in tracked(str(folder))
     }
-    assert set().union(*held.values()) == sources
-    counted = Counter(file for files in held.values() for file in files)
+    assert set().union(*held) == sources
+    counted = Counter(file for files in held for file in files)
     assert [file for file, count in counted.items() if count > 1] == []
-    tops = [top for files in held.values() for top in {file.split("/")[0] for file in files}]
+    tops = [top for files in held for top in {file.split("/")[0] for file in files}]
     assert sorted(tops) == sorted(PACKAGES)
 
 
@@ -184,12 +166,15 @@ def test_another_checkout_builds_the_same_bytes(wheels: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_requirements_ask_for_what_the_extras_bring_and_allow(name: str) -> None:
-    assert written(name) - OF_THE_CHECKOUT - brought(name) == set()
-    asked = written(name) | written("base")
-    assert brought(name) - THERE_ALREADY - asked == set()
-
-    pins = [Requirement(one) for one in locked(name)]
     allowed = [one for extra in INSTALLED_BY[name] for one in own(extra)]
+    brought = {named(one) for one in allowed}
+    # Setuptools installs the checkout itself, and pip is in every environment that has one.
+    assert written(name) - {"setuptools"} - brought == set()
+    assert brought - {"pip"} - (written(name) | written("base")) == set()
+
+    file = "requirements.txt" if name == "base" else f"requirements/{name}.txt"
+    lock = (ROOT / file).read_text(encoding="utf-8")
+    pins = map(Requirement, re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
     refused = [
         str(pin)
         for pin in pins

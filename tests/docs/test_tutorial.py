@@ -117,20 +117,14 @@ def test_every_command_of_the_tutorial_works_as_it_stands(followed: Followed) ->
     assert not not_printed(ran.stdout, _BEFORE + _AFTER), ran.stdout[-6000:]
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> dict[str, str]:
-    """Variables for a folder instead of PyPI: Pillow for the image's Python, and for this one."""
-    house = tmp_path / "house"
-    house.mkdir()
-    for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:
-        installed_wheel(house, "pillow", python, platform.machine())
-    variables = {"UV_OFFLINE": "1", "UV_FIND_LINKS": str(house), "PIP_NO_INDEX": "1"}
-    return {**variables, "PIP_FIND_LINKS": str(house), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_section_on_pictures_works(followed: Followed, index: dict[str, str]) -> None:
+def test_the_section_on_pictures_works(followed: Followed, tmp_path: Path) -> None:
+    # A folder instead of PyPI: Pillow for the image's Python, and for this one.
+    for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:
+        installed_wheel(tmp_path, "pillow", python, platform.machine())
+    index = dict.fromkeys(("UV_FIND_LINKS", "PIP_FIND_LINKS"), str(tmp_path))
+    index |= {"UV_OFFLINE": "1", "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     copy, _ = followed
     service = (copy / MINE).resolve()  # with the model and the file that it goes on from
     (service / "pictures").mkdir()

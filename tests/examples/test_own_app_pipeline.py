@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +61,6 @@ def actions(assembly: Path, provider: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def deployed(assembly: Path) -> Iterator[LocalAws]:
-    with running() as aws:
-        bootstrapped(aws, **LIVE)
-        command = "cdk publish-assets delivery/live/** --app cdk.out --unstable publish-assets"
-        variables = aws.environment_over({**os.environ, "PATH": PATH}, **LIVE)
-        succeed_in(assembly.parent, *command.split(), environment=variables)
-        for action in actions(assembly, "CloudFormation"):
-            carry_out(action, assembly, aws)
-        yield aws
-
-
 def carry_out(action: dict[str, Any], assembly: Path, aws: LocalAws) -> None:
     """One of the two actions of a stack: CodePipeline's guide says which calls they are.
 
@@ -118,12 +105,20 @@ def test_the_endpoint_and_its_packed_model_come_before_callers(assembly: Path) -
     assert prepared == [name for name in ("ranker-prod-endpoint", "live-callers") for _ in range(2)]
 
 
-def test_the_endpoint_answers_and_the_role_may_ask_it(deployed: LocalAws) -> None:
-    assert_predicts(deployed, "ranker-prod", **LIVE)
-    iam = deployed.client("iam", **LIVE)
-    (role,) = [role["RoleName"] for role in iam.list_roles()["Roles"] if "Site" in role["RoleName"]]
-    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+def test_the_endpoint_answers_and_the_role_may_ask_it(assembly: Path) -> None:
+    with running() as aws:
+        bootstrapped(aws, **LIVE)
+        command = "cdk publish-assets delivery/live/** --app cdk.out --unstable publish-assets"
+        variables = aws.environment_over({**os.environ, "PATH": PATH}, **LIVE)
+        succeed_in(assembly.parent, *command.split(), environment=variables)
+        for action in actions(assembly, "CloudFormation"):
+            carry_out(action, assembly, aws)
+        assert_predicts(aws, "ranker-prod", **LIVE)
+        iam = aws.client("iam", **LIVE)
+        roles = [role["RoleName"] for role in iam.list_roles()["Roles"]]
+        (role,) = [role for role in roles if "Site" in role]
+        (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
     assert "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/ranker-prod" in str(document)
 
 

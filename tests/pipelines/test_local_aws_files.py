@@ -61,9 +61,8 @@ def test_the_dockerfiles_command_starts_a_local_aws(folder: Path) -> None:
     assert running is not None
 
 
-@pytest.fixture
-def runner(folder: Path) -> Path:
-    """The folder of a runner on which the action has started a local AWS, with its files of variables."""
+@pytest.mark.long
+def test_the_action_leads_later_steps_to_the_local_aws_that_it_starts(folder: Path) -> None:
     program = folder / "servable-local" / "bin" / "servable-local"
     program.parent.mkdir(parents=True)
     main = "from servable_local.aws.command import main; raise SystemExit(main())"
@@ -75,12 +74,7 @@ def runner(folder: Path) -> Path:
     # As GitHub's runner starts a step with `shell: bash`.
     bash = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
     succeed_in(folder, *bash, step["run"], environment=os.environ | variables | files)
-    return folder
-
-
-@pytest.mark.long
-def test_the_action_leads_later_steps_to_the_local_aws_that_it_starts(runner: Path) -> None:
-    running = status(folder=runner / ".servable")
+    running = status(folder=folder / ".servable")
     assert running is not None
-    lines = (runner / "GITHUB_ENV").read_text().splitlines()
+    lines = (folder / "GITHUB_ENV").read_text().splitlines()
     assert dict(line.split("=", 1) for line in lines) == running.environment()

@@ -26,20 +26,13 @@ MOST_WITH_BYTECODE = 70
 
 
 @pytest.fixture(scope="module")
-def house(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder instead of the index: our wheels, and all that the base requires."""
-    folder = tmp_path_factory.mktemp("house")
-    own = requirements_of(wheels)
-    for name in {*required([DISTRIBUTION], own)} - {*own}:
-        repacked(name, folder)
-    for file in wheels.iterdir():
-        shutil.copy(file, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home after the page's commands, with no variable but these."""
+    # A folder instead of the index: our wheels, and all that the base requires.
+    house, own = tmp_path_factory.mktemp("house"), requirements_of(wheels)
+    for name in {*required([DISTRIBUTION], own)} - {*own}:
+        repacked(name, house)
+    shutil.copytree(wheels, house, dirs_exist_ok=True)
     home = tmp_path_factory.mktemp("home")
     programs = tmp_path_factory.mktemp("programs")
     for name in ("uv", "uvx"):

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,9 @@ pytestmark = pytest.mark.long
 APP = Path(__file__).parent / "other_app" / "app.py"
 
 
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[LocalAws]:
-    """The local AWS of `servable-local up`, with the app deployed to it."""
-    folder = tmp_path_factory.mktemp("other")
-    program = make(folder / "environment", wheels, ["servable-local[run]"]) / "servable-local"
-    project = folder / "project"
+def test_its_endpoint_alarm_and_bucket_work(wheels: Path, tmp_path: Path) -> None:
+    program = make(tmp_path / "environment", wheels, ["servable-local[run]"]) / "servable-local"
+    project = tmp_path / "project"
     project.mkdir()
     shutil.copy(APP, project)
     with tarfile.open(project / "model.tar.gz", "w:gz") as tar:
@@ -34,16 +30,16 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
     ran = succeed_in(project, program, "up", "--json")
     try:
         environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
-        found = status(folder=project / ".servable")
-        assert found is not None
         deploy = ("cdk", "deploy", "--require-approval", "never")
         succeed_in(project, *deploy, environment=environment)
-        yield found
+        aws = status(folder=project / ".servable")
+        assert aws is not None
+        check_deployed(aws)
     finally:
         succeed_in(project, program, "down")
 
 
-def test_its_endpoint_alarm_and_bucket_work(aws: LocalAws) -> None:
+def check_deployed(aws: LocalAws) -> None:
     assert_predicts(aws, "others")
     client = aws.client("application-autoscaling")
     (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]

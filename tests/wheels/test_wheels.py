@@ -121,32 +121,23 @@ def test_the_wheels_have_one_version_that_they_pin_and_the_changelog_explains(wh
     assert pins == dict.fromkeys(WHEELS, f"=={__version__}")
 
 
-@pytest.fixture(scope="module")
-def project_lock(wheels: Path) -> dict[str, list[str]]:
-    """What a release writes into a project's requirements.txt: name -> its hashes."""
+def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(wheels: Path) -> None:
     with zipfile.ZipFile(file_of(DISTRIBUTION, wheels)) as archive:
         text = archive.read(REQUIREMENTS).decode().replace("@version@", __version__)
-    lines = text.replace("\\\n", " ").splitlines()
-    lock: dict[str, list[str]] = {}
-    for line in lines:
+    pinned: dict[str, list[str]] = {}  # by name, the hashes of a new project's requirements.txt
+    for line in text.replace("\\\n", " ").splitlines():
         if line[:1].isalnum():
             name = named(Requirement(line.partition(" --hash")[0]))
-            lock.setdefault(name, []).extend(re.findall(r"--hash=sha256:(\S+)", line))
-    return lock
-
-
-def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(
-    project_lock: dict[str, list[str]], wheels: Path
-) -> None:
+            pinned.setdefault(name, []).extend(re.findall(r"--hash=sha256:(\S+)", line))
     wants = {named(one) for extra in ("", "aws", "synth") for one in own(extra)}
-    assert wants - set(project_lock) == set()
-    ours = {name: hashes for name, hashes in project_lock.items() if name in WHEELS}
+    assert wants - set(pinned) == set()
+    ours = {name: hashes for name, hashes in pinned.items() if name in WHEELS}
     assert ours == {DISTRIBUTION: ["@sha256@"]} | {
         name: [compute_sha256(file_of(name, wheels))] for name in OF_A_PROJECT
     }
 
     lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    theirs = [one for name, hashes in project_lock.items() if name not in WHEELS for one in hashes]
+    theirs = [one for name, hashes in pinned.items() if name not in WHEELS for one in hashes]
     assert theirs == re.findall(r"--hash=sha256:(\S+)", lock)
 
 

@@ -47,16 +47,6 @@ def _read_steps() -> list[tuple[list[str], list[str]]]:
     return steps
 
 
-def _write_files(project: Path) -> None:
-    """Write the files that the page names, as it shows them."""
-    shown = re.findall(r"this to `(\S+)`.*?```\w+\n(.*?)```", PAGE, re.DOTALL)
-    environments = ["environments/prove.toml", "environments/sleeper.toml"]
-    assert [name for name, _ in shown] == [*environments, "faulty/inference.py"]
-    for name, text in shown:
-        (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(text, encoding="utf-8")
-
-
 @contextmanager
 def _golden_requests() -> Iterator[None]:
     """Send golden requests, as the function does on AWS; the local AWS runs no functions."""
@@ -94,7 +84,12 @@ def _type(line: str, project: Path, environment: Mapping[str, str]) -> tuple[int
 @pytest.mark.timeout(900)
 def test_the_ten_steps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = checkout(tmp_path / "project")
-    _write_files(project)
+    shown_files = re.findall(r"this to `(\S+)`.*?```\w+\n(.*?)```", PAGE, re.DOTALL)
+    environments = ["environments/prove.toml", "environments/sleeper.toml"]
+    assert [name for name, _ in shown_files] == [*environments, "faulty/inference.py"]
+    for name, text in shown_files:
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
     aws = up(folder=project / ".servable", seconds_per_minute=SECONDS_PER_MINUTE)
     try:
         environment = aws.environment_over(

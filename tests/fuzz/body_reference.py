@@ -97,11 +97,6 @@ def array_of(message: Any) -> Any:
     return filled.reshape(sizes)
 
 
-def of_npy(body: bytes, dtype: int) -> Tensor:
-    """As a tensor of the data type."""
-    return of_array(np.load(io.BytesIO(body), allow_pickle=False), dtype)
-
-
 def of_npz(body: bytes, dtypes: dict[str, int]) -> dict[str, Tensor]:
     found = np.load(io.BytesIO(body), allow_pickle=False)
     if not isinstance(found, np.lib.npyio.NpzFile):

@@ -133,7 +133,14 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
             raise AnswerAloneError("it has a response but no request: capture Input too")
         content_type, body = _decode_part(data["endpointInput"])
         output = data.get("endpointOutput")
-        answer = None if output is None else _parse_response(output, metadata)
+        answer = None
+        if output is not None:
+            answered, returned = _decode_part(output)
+            status = _read_number(metadata, "statusCode", 599)
+            latency_ms = _read_number(metadata, "latencyMs", _MOST_LATENCY_MS)
+            answer = RecordedAnswer(
+                body=returned, content_type=answered, status=status, latency_ms=latency_ms
+            )
         if isinstance(attributes := metadata.get("customAttributes"), list):
             metadata = {**metadata, "customAttributes": ",".join(attributes)}
         accept = _read_header("accept", metadata)
@@ -184,16 +191,6 @@ def _read_header(name: str, values: Any) -> str | None:
     if text is not None and not _HEADER.fullmatch(text):
         raise CaptureLineError(f"its {name} isn't visible ASCII of at most 1,024 characters")
     return text
-
-
-def _parse_response(part: Any, metadata: Any) -> RecordedAnswer:
-    content_type, body = _decode_part(part)
-    return RecordedAnswer(
-        body=body,
-        content_type=content_type,
-        status=_read_number(metadata, "statusCode", 599),
-        latency_ms=_read_number(metadata, "latencyMs", _MOST_LATENCY_MS),
-    )
 
 
 def _read_number(metadata: Any, name: str, most: int) -> Any:

@@ -72,7 +72,8 @@ def _text(drawn: random.Random, content_type: str, signature: str, dtype: str) -
     if form == 0:
         text = f'{{"instances": [{", ".join(rows)}]}}'
     elif form == 1:
-        text = f'{{"inputs": {_columns(drawn, signature, dtype)}}}'
+        named = f"{{{_named(drawn, signature, dtype, rank=2)}}}"
+        text = f'{{"inputs": {_nested(drawn, dtype, 2) if drawn.random() < 0.3 else named}}}'
     elif form == 2:
         text = f"[{', '.join(rows)}]"
     else:
@@ -85,12 +86,6 @@ def _text(drawn: random.Random, content_type: str, signature: str, dtype: str) -
 def _row(drawn: random.Random, signature: str, dtype: str) -> str:
     named = _named(drawn, signature, dtype, rank=1) if drawn.random() < 0.5 else ""
     return f"{{{named}}}" if named else _nested(drawn, dtype, drawn.choice([0, 1, 1, 2]))
-
-
-def _columns(drawn: random.Random, signature: str, dtype: str) -> str:
-    if drawn.random() < 0.3:
-        return _nested(drawn, dtype, 2)
-    return f"{{{_named(drawn, signature, dtype, rank=2)}}}"
 
 
 def _inputs(

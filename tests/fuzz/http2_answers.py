@@ -426,15 +426,12 @@ def readable_by_grpcio(answers: Answers) -> Answers:
 
     grpcio 1.85.1, "http2_status.h: UNREACHABLE CODE", for a GOAWAY frame with the code 0x35363738.
     """
-    counts = range(len(answers), 0, -1)
-    readable = (one for one in counts if not _has_unknown_error(b"".join(answers[:one])))
-    return answers[: next(readable, 0)]
-
-
-def _has_unknown_error(data: bytes) -> bool:
-    errors = [one for one in _split(data) if one[3:4] in (b"\3", b"\7")]
-    codes = (one[13:17] if one[3:4] == b"\7" else one[9:13] for one in errors)
-    return any(int.from_bytes(code, "big") > 13 for code in codes)
+    for count in range(len(answers), 0, -1):
+        errors = [one for one in _split(b"".join(answers[:count])) if one[3:4] in (b"\3", b"\7")]
+        codes = (one[13:17] if one[3:4] == b"\7" else one[9:13] for one in errors)
+        if all(int.from_bytes(code, "big") <= 13 for code in codes):
+            return answers[:count]
+    return []
 
 
 def _answer_each(listener: socket.socket, answers: Answers) -> None:

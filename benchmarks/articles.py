@@ -181,14 +181,12 @@ def start_ours(folder: Path, model: str, **settings: Any) -> Any:
 
 
 @contextmanager
-def start_flask(
-    workers: int = 1, **variables: str
-) -> Iterator[tuple[str, Callable[[], list[int]]]]:
+def start_flask(workers: int = 1, **given: str) -> Iterator[tuple[str, Callable[[], list[int]]]]:
     """Start Flask behind Gunicorn; yield its URL and a function that lists its processes.
 
     gthread with one thread processes one request at a time, like sync, but it keeps connections.
     """
-    environment: Mapping[str, str] = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment: Mapping[str, str] = {**os.environ, **given, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.NamedTemporaryFile("r") as log:
         command = [sys.executable, "-m", "gunicorn", "benchmarks.flask_app:app"]
         command += ["--bind=127.0.0.1:0", "--worker-class=gthread", "--timeout=300"]

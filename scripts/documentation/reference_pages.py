@@ -126,7 +126,7 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
         return "\n".join([*parts, _format_code(_format_signature(node))])
     items = [
         f"- `{ast.unparse(field)}`: {said}\n"
-        for field, said in _list_documented_fields(node.body)
+        for field, said in _list_documented(node.body)
         if isinstance(field, ast.AnnAssign)
     ]
     sections = []
@@ -134,7 +134,7 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
         said = ast.get_docstring(member) or ""
         if member.name == "__init__":
             parts += [_format_code(_format_signature(member)), _format_docstring(member)]
-            for field, text in _list_documented_fields(member.body):
+            for field, text in _list_documented(member.body):
                 targets = field.targets if isinstance(field, ast.Assign) else [field.target]
                 names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
                 items += [f"- `{name}`: {text}\n" for name in names[:1]]
@@ -148,7 +148,7 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     return "\n".join(filter(None, [*parts, "".join(items), *sections]))
 
 
-def _list_documented_fields(
+def _list_documented(
     body: list[ast.stmt],
 ) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
     """Yield each assignment that a string follows, with that string."""

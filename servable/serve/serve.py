@@ -53,9 +53,7 @@ def find_cached_path(artifact: Artifact) -> Path:
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 
 
-def _provide_s3_archive(
-    loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
-) -> Path:
+def _provide_archive(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
     """Return the archive; `download` a missing one with a progress bar. Raises `PackagingError`."""
     environment, target = loaded.environment, find_cached_path(artifact)
     if target.exists():
@@ -215,7 +213,7 @@ def _prepare_model(
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
-        archive = _provide_s3_archive(loaded, served, model.artifact, download=download)
+        archive = _provide_archive(loaded, served, model.artifact, download=download)
     packed = {} if archive else _pack_models(loaded, {served, *(model.multi_model or [])})
     switch = {MULTI_MODEL_SWITCH: "true"} if model.multi_model else {}
     return PreparedVariant(
@@ -320,16 +318,14 @@ def serve_image(served: PreparedVariant, *, port: int) -> "provided.ImageContain
     )
 
 
-def _load_model(
-    process: "provided.EndpointProcess", name: str, archive: Path, folder: Path
-) -> None:
+def _load_model(process: "provided.EndpointProcess", name: str, archive: Path, into: Path) -> None:
     """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
-    folder.mkdir(parents=True)
+    into.mkdir(parents=True)
     try:
-        unpack(archive, folder)
+        unpack(archive, into)
     except ArchiveError as error:
         raise LaunchError(str(error)) from None
-    body = json.dumps({"model_name": name, "url": str(folder)}).encode()
+    body = json.dumps({"model_name": name, "url": str(into)}).encode()
     request = urllib.request.Request(f"{process.url}/models", body, method="POST")
     try:
         urllib.request.urlopen(request).close()

@@ -163,9 +163,7 @@ class Lines:
                     except click.UsageError as wrong:
                         yield wrong.format_message()
 
-    def _override(
-        self, option: str, environment: str, folder: str, made: set[str]
-    ) -> Iterator[str]:
+    def _override(self, option: str, environment: str, folder: str, made: set[str]) -> Problems:
         key, equals, value = option.partition("=")
         name = key.partition(".")[0]
         if "KEY" in key or {name, environment} & made:

@@ -81,11 +81,9 @@ def copied(folder: Path) -> Iterator[Path]:
     run(project, f"servable --project {MINE} local down", timeout_seconds=60)
 
 
-def run(
-    project: Path, text: str, *, timeout_seconds: float, variables: Mapping[str, str] = {}
-) -> Ran:
+def run(project: Path, text: str, *, timeout_seconds: float, more: Mapping[str, str] = {}) -> Ran:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment = {**kept, "PATH": PATH, "PYTHONPATH": str(project), **variables}
+    environment = {**kept, "PATH": PATH, "PYTHONPATH": str(project), **more}
     # It ends the whole group, the second terminal too, where ours would end the shell alone.
     ending = ("timeout", "--kill-after=10", f"{timeout_seconds}")
     bash, seconds = ("bash", "-c", f"exec 2>&1\n{text}"), timeout_seconds + 20
@@ -132,7 +130,7 @@ def test_the_section_on_pictures_works(followed: Followed, tmp_path: Path) -> No
     for language, file in files.items():
         (service / file).write_text(PICTURES.partition(f"```{language}\n")[2].partition("```")[0])
     commands = script(["cd " + MINE, *typed(PICTURES)])
-    ran = run(copy, commands, timeout_seconds=540, variables=index)
+    ran = run(copy, commands, timeout_seconds=540, more=index)
     assert (ran.returncode, "pictures  as deployed" in ran.stdout) == (0, True), ran.stdout[-6000:]
     # Changed, replayed, caught, mended.
     assert not not_printed(ran.stdout, PICTURES), ran.stdout[-6000:]

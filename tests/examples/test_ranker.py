@@ -82,7 +82,5 @@ def test_the_code_takes_golden_requests(name: str, inference: SimpleNamespace) -
         ),
     ],
 )
-def test_the_code_names_a_problem(
-    request_: bytes, sentence: str, inference: SimpleNamespace
-) -> None:
+def test_a_problem_is_named(request_: bytes, sentence: str, inference: SimpleNamespace) -> None:
     assert sentence in inference.problem_with(request_)

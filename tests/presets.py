@@ -17,6 +17,7 @@ from tests.checkouts import ROOT
 from tests.conftest import valid
 
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
+Templates = dict[str, dict[str, Any]]
 
 
 @functools.cache
@@ -31,7 +32,7 @@ def environments() -> dict[str, ValidFile]:
 
 
 @functools.cache
-def templates(name: str) -> dict[str, dict[str, Any]]:
+def templates(name: str) -> Templates:
     """{stack: its template}. Raises AssertionError for one that is refused."""
     loaded = environments()[name]
     findings = check(loaded)
@@ -39,9 +40,7 @@ def templates(name: str) -> dict[str, dict[str, Any]]:
     return synthesised(loaded, findings)
 
 
-def synthesised(
-    loaded: ValidFile, findings: list[Finding] | None = None
-) -> dict[str, dict[str, Any]]:
+def synthesised(loaded: ValidFile, findings: list[Finding] | None = None) -> Templates:
     """{stack: its template}, of an environment without an error. `findings`: of `check`, made already."""
     with tempfile.TemporaryDirectory() as out:
         app = cdk.App(context=FLAGS, outdir=out)

@@ -58,16 +58,9 @@ class Presets:
 
     def __init__(self, aws: LocalAws, project: Path) -> None:
         self.aws = aws
-        self._project = project
         files = load(project, project / "environments")
         self._loaded = {one.name.replace("-", "_"): valid(one) for one in files}
         self._runtime = aws.client("sagemaker-runtime", **WHO)
-
-    def deploy(self) -> None:
-        variables = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
-        bootstrap(self._project.parent, environment=variables, **WHO)
-        command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
-        succeed_in(self._project, *command, environment=variables, timeout_seconds=400)
 
     def report(self, preset: str) -> Report:
         loaded = self._loaded[preset]
@@ -100,9 +93,11 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Presets]:
     project = checkout(tmp_path_factory.mktemp("presets") / "project")
     gathered(project / "environments")
     with running(seconds_per_minute=None) as aws:
-        made = Presets(aws, project)
-        made.deploy()
-        yield made
+        variables = aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
+        bootstrap(project.parent, environment=variables, **WHO)
+        command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
+        succeed_in(project, *command, environment=variables, timeout_seconds=400)
+        yield Presets(aws, project)
 
 
 def test_every_preset_is_as_deployed_and_its_golden_request_was_sent(presets: Presets) -> None:

@@ -45,7 +45,7 @@ class RecordedAnswer:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether no response or a status besides 2xx came; unrecorded is a success."""
+        """Return whether no response came, or none of 2xx; an unrecorded status is a success."""
         return bool(self.error) or not (self.status is None or 200 <= self.status < 300)
 
 

@@ -176,7 +176,7 @@ def _find_uncalled_models(
 def _send_golden_request(
     loaded: ValidFile, url: str, sent: SentRequest, log: Path
 ) -> Iterator[Finding]:
-    """Send a request alone, then several; yield the first failure, or other response."""
+    """Send a request alone, then several at once; yield the first failure or difference."""
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), read_known_response(golden)
     compare = partial(

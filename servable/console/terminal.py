@@ -37,7 +37,7 @@ class EscapedStream:
         self.plain = plain
 
     def write(self, text: str | bytes) -> int:
-        """Write text, or bytes, as click does without a `buffer`; return the characters."""
+        """Write text, or bytes where click finds no `buffer`; return how many characters."""
         if isinstance(text, bytes):
             text = text.decode(errors="backslashreplace")
         return self.plain.write(escape_controls(text))

@@ -143,7 +143,7 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
 
 def fetch_quotas(aws: Account) -> dict[str, float] | None:
-    """Return SageMaker's quotas by name; None for a local AWS without. Raises one of `AwsError`."""
+    """Return SageMaker's quotas by name, or None for a local AWS. Raises one of `AwsError`."""
     try:
         return {
             # A quota that was never raised isn't listed as applied: AWS's default applies.

@@ -22,21 +22,9 @@ from typing import Any
 import psutil
 
 from benchmarks import endpoints
-from benchmarks.endpoints import (
-    JSON,
-    NPY,
-    EndpointCaller,
-    encode_rows,
-    generate_rows,
-    list_processes,
-    pack,
-)
+from benchmarks.endpoints import JSON, NPY, EndpointCaller, encode_rows, generate_rows, pack
 from benchmarks.frame import Bounds, Log, Result, Spread, divide, measure_in_turn
-from infra.policy.container import (
-    DEFAULT_MODEL_NAME,
-    ContainerSettings,
-    build_variables,
-)
+from infra.policy.container import DEFAULT_MODEL_NAME, ContainerSettings, build_variables
 from servable_client import Endpoint, Split
 from servable_local.container.launch import launch
 
@@ -91,7 +79,7 @@ def compare_flask(folder: Path, log: Log) -> list[Spread]:
     """Compare latency, CPU, and rate of one worker."""
     with start_flask(MODEL=str(folder / "small.keras")) as (url, pids), ExitStack() as stack:
         ours = stack.enter_context(start_ours(folder, "small"))
-        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: list_processes(ours))}
+        sides = {FLASK: (url, pids), OURS: (ours.url, lambda: endpoints.list_processes(ours))}
 
         def measure_request(side: str, content_type: str, rows: int) -> tuple[float, float]:
             """Return milliseconds and CPU-ms of a request."""
@@ -125,7 +113,7 @@ def compare_memory(folder: Path, log: Log) -> list[Spread]:
         flask = endpoints.read_memory_mb(pids())
     with start_ours(folder, "large", gunicorn_workers=4) as endpoint:
         measure_rate(endpoint.url, JSON, 1)
-        ours = endpoints.read_memory_mb(list_processes(endpoint))
+        ours = endpoints.read_memory_mb(endpoints.list_processes(endpoint))
     log(f"memory: {flask:.0f} and {ours:.0f} MB")
     return [divide([flask], [ours])]
 
@@ -161,18 +149,12 @@ def compare_splits(folder: Path, log: Log) -> list[Spread]:
     return [divide(times["whole"], times["10 x 50"]), divide(times["chosen"], times[better])]
 
 
-def time_call(call: Call) -> float:
-    """Return the milliseconds that a call takes."""
-    start = time.perf_counter()
-    call()
-    return 1000 * (time.perf_counter() - start)
-
-
 def time_calls(call: Call, seconds: float) -> list[float]:
     """Return the milliseconds of each of the calls made one after the other for `seconds`."""
     times, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        times.append(time_call(call))
+    while (start := time.perf_counter()) < end:
+        call()
+        times.append(1000 * (time.perf_counter() - start))
     return times
 
 
@@ -199,14 +181,12 @@ def start_ours(folder: Path, model: str, **settings: Any) -> Any:
 
 
 @contextmanager
-def start_flask(
-    workers: int = 1, **variables: str
-) -> Iterator[tuple[str, Callable[[], list[int]]]]:
+def start_flask(workers: int = 1, **given: str) -> Iterator[tuple[str, Callable[[], list[int]]]]:
     """Start Flask behind Gunicorn; yield its URL and a function that lists its processes.
 
     gthread with one thread processes one request at a time, like sync, but it keeps connections.
     """
-    environment: Mapping[str, str] = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment: Mapping[str, str] = {**os.environ, **given, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.NamedTemporaryFile("r") as log:
         command = [sys.executable, "-m", "gunicorn", "benchmarks.flask_app:app"]
         command += ["--bind=127.0.0.1:0", "--worker-class=gthread", "--timeout=300"]

@@ -78,10 +78,7 @@ def create_timed_log() -> Log:
 
 
 def describe_computer() -> str:
-    """Describe the computer.
-
-    Call it before the run: during the run, the benchmark itself causes the load average.
-    """
+    """Describe the computer. Call it before the run, which causes a load average of its own."""
     cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.split(":")[1].strip() for line in cpu if line.startswith("model name")]
     return (
@@ -122,10 +119,7 @@ def divide(above: Sequence[float], below: Sequence[float]) -> Spread:
 
 
 def is_met(benchmark: ModuleType, label: str, ratio: Spread) -> bool:
-    """Return whether the median of a ratio is within its bound.
-
-    For a claim, every repeat must be within the bound.
-    """
+    """Return whether a ratio's median, or every repeat of a claim, is within its bound."""
     bounds: Bounds = benchmark.BOUNDS
     least, most = bounds.get(label, NO_BOUND)
     return all(least <= value <= most for value in ratio[: None if benchmark.CLAIMS else 1])

@@ -60,21 +60,17 @@ def measure(folder: Path, log: Log) -> Result:
         openings[LOADGEN] = partial(run_open_loop_loadgen, folder)
     for kind in KINDS:
         for way, run in openings.items():
-            errors = []
+            errors = []  # the largest of each seed, as a multiple of 3 % of the truth or 1 ms
             for seed in range(SEEDS):
                 with start_null_server(kind, str(seed)) as (url, end):
-                    found = run(url, body, seed)
-                    errors.append(compute_largest_error(found, true := end()))
+                    found, true = run(url, body, seed), end()
+                pairs = zip(found, true, strict=True)
+                errors.append(max(abs(a - b) / max(1.0, 0.03 * b) for a, b in pairs))
                 log(f"{kind}, {way}: {found}, true {true}")
             table.setdefault(way, {})[f"error, {kind}"] = compute_spread(errors)
             if way == OURS:
                 ratios.append(compute_spread([max(errors)]))
     return {"table": table, "ratios": dict(zip(BOUNDS, ratios, strict=True))}
-
-
-def compute_largest_error(found: list[float], true: list[float]) -> float:
-    """Return the largest error, as a multiple of 3 % of the truth or 1 ms."""
-    return max(abs(a - b) / max(1.0, 0.03 * b) for a, b in zip(found, true, strict=True))
 
 
 def run_ours(url: str, body: bytes) -> float:

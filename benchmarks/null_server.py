@@ -28,10 +28,7 @@ STALLS, QUEUE, TWO_PEAKS = KINDS = ("stalls", "M/D/1", "two peaks")
 
 @contextmanager
 def start_null_server(*kind: str) -> Iterator[tuple[str, Callable[[], list[float]]]]:
-    """Start a server in a process of its own; yield its URL, and a function that ends it.
-
-    The function returns the true percentiles. `kind`: one of KINDS, and a seed.
-    """
+    """Serve a KIND with a seed; yield its URL, and a function to end it and return the truth."""
     command = [sys.executable, "-m", "benchmarks.null_server", *kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

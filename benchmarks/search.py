@@ -13,15 +13,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.frame import Log, Result, compute_spread
+from tests.servable.tune import surfaces
 from tests.servable.tune.container_formula import FAMILIES, make_surface
-from tests.servable.tune.surfaces import (
-    FLAT,
-    TRIALS,
-    Answer,
-    Surface,
-    draw_disturbances,
-    search_ours,
-)
+from tests.servable.tune.surfaces import FLAT, TRIALS, Answer, Surface
 
 TITLE = "Search"
 CLAIMS = False
@@ -91,7 +85,7 @@ def summarize(shares: dict[tuple[str, str, float], list[float]], calm: float) ->
 
 def search_random(surface: Surface, seed: int, noise: float) -> Answer:
     """Draw different points; return the one with the highest measurement."""
-    factors, chance = draw_disturbances(seed, noise), np.random.default_rng([9, seed])
+    factors, chance = surfaces.draw_disturbances(seed, noise), np.random.default_rng([9, seed])
     numbers = chance.choice(len(surface.space), size=TRIALS, replace=False)
     values = [surface.values[number] * next(factors) for number in numbers]
     return {"point": int(numbers[int(np.argmax(values))])}
@@ -102,7 +96,7 @@ def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
     import optuna  # half a second, which the page doesn't need
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space, factors = surface.space, draw_disturbances(seed, noise)
+    space, factors = surface.space, surfaces.draw_disturbances(seed, noise)
     sampler = optuna.samplers.TPESampler(seed=seed)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for number in dict.fromkeys(map(space.find_nearest, surface.wanted)):
@@ -124,17 +118,14 @@ def search_tpe(surface: Surface, seed: int, noise: float) -> Answer:
 
 
 CONTENDERS: dict[str, Callable[[Surface, int, float], Answer]] = {
-    OURS: search_ours,
+    OURS: surfaces.search_ours,
     TPE: search_tpe,
     RANDOM: search_random,
 }
 
 
 def search_surface(family: str, contender: str, seed: int, noise: float) -> Answer:
-    """Search one surface; return the recommended point's true throughput as a share of the best.
-
-    The result contains the other values that the contender returned, too.
-    """
+    """Search one surface; return the recommended point's share of the best, and other values."""
     surface = make_surface(family, seed)
     answer = CONTENDERS[contender](surface, seed, noise)
     share = surface.values[answer.pop("point")] / surface.values.max()

@@ -60,10 +60,7 @@ Cost = tuple[float, float]
 
 
 def measure(folder: Path, log: Log) -> Result:
-    """Send requests to every way, in slices that take turns.
-
-    A slow moment of the computer therefore affects all ways.
-    """
+    """Send requests to every way in slices that take turns, so that a slow moment affects all."""
     model = endpoints.export_model(folder / "model")
     costs: dict[tuple[str, int], list[Cost]] = {}
     with ExitStack() as stack:
@@ -105,10 +102,7 @@ def summarize(costs: dict[tuple[str, int], list[Cost]]) -> Result:
 
 
 def _measure_cpu_ms(process: EndpointProcess, content_type: str, count: int, requests: int) -> Cost:
-    """Return the CPU time of some requests, after one that isn't counted.
-
-    That first request finds the caches as the previous way left them.
-    """
+    """Return the CPU time of some requests, after one that finds another way's caches."""
     _send_requests(process, content_type, count, 1)
     before = _read_cpu_ms(process)
     _send_requests(process, content_type, count, requests)

@@ -17,24 +17,21 @@ from benchmarks.frame import RESULTS, ROOT, create_timed_log, format_row
 from tests.verdicts import load_gate, rehearse, replay_gate, steady_queue, tune
 
 PAGE, FILE = ROOT / "docs" / "verdicts.md", RESULTS / "verdicts.json"
-# Runs of each case of the load gate, of each busy queue, searches, replays, and days.
-RUNS, QUEUES, SEARCHES, REPLAYS, DAYS = 500, 400, 15, 40, 60
 HEAD = ("verdict", "case", "cases", "passes", "fails", "inconclusive", "wrong")
 
 
 # A kind of case, whether it should pass (None if either verdict can be right), and the verdicts on it.
 Trials = Iterable[tuple[str, bool | None, list[str]]]
-MEASURES: Mapping[str, Callable[[int], Trials]] = {
-    "load": lambda seed: load_gate.run_trials(seed, RUNS),
-    "queue": lambda seed: steady_queue.run_trials(seed, QUEUES),
-    "tune": lambda seed: tune.run_trials(seed, SEARCHES),
-    "replay": lambda seed: replay_gate.run_trials(seed, REPLAYS),
-    "rehearse": lambda seed: rehearse.run_trials(seed, DAYS),
+# The trials, and how many: runs of each case or busy queue, searches, replays, or days.
+MEASURES: Mapping[str, tuple[Callable[[int, int], Trials], int]] = {
+    "load": (load_gate.run_trials, 500),
+    "queue": (steady_queue.run_trials, 400),
+    "tune": (tune.run_trials, 15),
+    "replay": (replay_gate.run_trials, 40),
+    "rehearse": (rehearse.run_trials, 60),
 }
-PASS, FAIL = (
-    ("met", "better", "falsely better", "holds"),
-    ("NOT met", "not better", "does not hold"),
-)
+PASS = ("met", "better", "falsely better", "holds")
+FAIL = ("NOT met", "not better", "does not hold")
 
 
 def count_verdicts(passes: bool | None, verdicts: list[str]) -> list[int]:
@@ -70,7 +67,8 @@ if __name__ == "__main__":
     results = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     for name in given.names or MEASURES:
         log(name)
-        trials = MEASURES[name](given.seed)
+        run_trials, count = MEASURES[name]
+        trials = run_trials(given.seed, count)
         cases = {case: count_verdicts(passes, verdicts) for case, passes, verdicts in trials}
         results[name] = {"seed": given.seed, "date": time.strftime("%Y-%m-%d"), "cases": cases}
         FILE.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

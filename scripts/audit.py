@@ -33,10 +33,7 @@ def read_pins(root: Path) -> list[tuple[str, str]]:
 
 
 def audit_python(root: Path, service: str) -> int | None:
-    """Print the vulnerabilities that OSV knows and return their number.
-
-    None if OSV didn't respond about each release.
-    """
+    """Print and count the vulnerabilities that OSV knows; None if it didn't check each release."""
     pins = read_pins(root)
     packages: list[dict[str, Any]] = [
         {"name": name, "version": version, "source": {"registry": "wheels"}}
@@ -66,10 +63,7 @@ def audit_python(root: Path, service: str) -> int | None:
 
 
 def audit_node(root: Path, registry: list[str]) -> int | None:
-    """Print the vulnerable packages that npm's registry knows and return their number.
-
-    None if the registry didn't respond.
-    """
+    """Print and count the vulnerable packages that npm's registry knows; None if it's silent."""
     npm = str(Path(sys.executable).with_name("npm"))
     command = [npm, "audit", "--json", "--package-lock-only", "--fetch-retries=1", *registry]
     known = run_audit(command, root).get("vulnerabilities")

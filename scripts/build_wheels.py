@@ -56,10 +56,7 @@ def expand_links(page: str, folder: str, tree: str) -> str:
 
 
 def _write_hashes(requirements: Path, out: Path) -> None:
-    """Write the requirements.txt of new projects, with the wheels' hashes.
-
-    `servable new` fills in the hash of its own wheel.
-    """
+    """Write new projects' requirements.txt; `servable new` fills in the hash of its own wheel."""
     lines = [
         "# What checks and deploys, by version and hash: pip rejects any other file. Of its extra `vendor`",
         "# uv is below; pip is that of the environment.",

@@ -9,6 +9,7 @@ import argparse
 import ast
 import graphlib
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ import grimp
 
 from scripts.build_wheels import FOLDERS
 from scripts.build_wheels import PACKAGES as DISTRIBUTED
-from scripts.function_names import Function, has_bad_docstring, is_badly_named
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (*DISTRIBUTED, "benchmarks", "scripts", "examples")
@@ -29,8 +29,12 @@ LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belon
 WORDS_OF_A_DECISION = 400
 # Public class names that two packages use on purpose, each with its reason.
 TWICE: Mapping[str, str] = {
-    "Endpoint": "the construct of an app, and what an application invokes; both are public",
+    "Endpoint": "the construct of an app, and what an application invokes; both are public"
 }
+# The words that decide whether a function's name and docstring begin with a verb.
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS = {key: frozenset(words.split()) for key, words in _WORDS.items()}
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,35 @@ class Sources:
         }
 
 
+def is_participle(word: str) -> bool:
+    """Return whether `word` is a past participle, or one of the present participles in words.toml."""
+    ends = word.endswith("ed") and len(word) > 3 and word not in WORDS["not_participles"]
+    return ends or word in WORDS["irregular_participles"] | WORDS["present_participles"]
+
+
+def is_property(node: Function) -> bool:
+    """Return whether a decorator makes `node` a property, whose name is a noun."""
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in node.decorator_list}
+    return any(name.endswith("property") or name == "setter" for name in names)
+
+
+def is_badly_named(node: Function) -> bool:
+    """Return whether the name begins with a preposition or a participle.
+
+    A property may begin with a participle that a noun follows (`allowed_names`).
+    """
+    first, *rest = node.name.strip("_").split("_")
+    if first in WORDS["prepositions"]:
+        return True
+    return is_participle(first) and not (is_property(node) and rest)
+
+
+def has_bad_docstring(node: Function) -> bool:
+    """Return whether there is a docstring whose first word isn't a verb in the imperative."""
+    words = (ast.get_docstring(node) or "").split(maxsplit=1)
+    return bool(words) and words[0].strip("`.,:;()").lower() not in WORDS["verbs"]
+
+
 def find_full_folders(sources: Sources) -> Iterator[str]:
     for folder, count in sources.folders.items():
         if count > MODULES_OF_A_FOLDER:
@@ -117,9 +150,8 @@ def find_long_functions(sources: Sources) -> Iterator[str]:
 
 
 def find_bad_names(sources: Sources) -> Iterator[str]:
-    for module, node in list_functions(sources):
-        if is_badly_named(node):
-            yield f"{module}: {node.name}"
+    functions = list_functions(sources)
+    yield from (f"{module}: {node.name}" for module, node in functions if is_badly_named(node))
 
 
 def find_bad_docstrings(sources: Sources) -> Iterator[str]:

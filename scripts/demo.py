@@ -69,10 +69,7 @@ class DemoError(Exception):
 
 
 def run_step(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
-    """Run the command in the project, and print its result, or with `verbose` every line.
-
-    Raises DemoError.
-    """
+    """Run the command; print its result, or with `verbose` every line. Raises DemoError."""
     console.print(f"[bold cyan]{step.title}:[/] {step.command}")
     start = time.monotonic()
     # The CLI runs the app, and the app runs jsii: their process group ends when anything interrupts us.
@@ -110,10 +107,7 @@ def run_step(step: DemoStep, aws: LocalAws, *, verbose: bool) -> None:
 
 
 def format_line(line: str) -> str:
-    """Return a line of output; of a stack event, return only the result.
-
-    Returns an empty text while the event is in progress.
-    """
+    """Return a line of output; of a stack event the result, or "" while it is in progress."""
     event = [part.strip() for part in line.split("|")]
     if len(event) != 6:
         return line.rstrip()

@@ -16,11 +16,8 @@ from grpc_tools import protoc
 
 from infra.parameters import reference
 from infra.preflight.reference import render_permissions, render_rules
-from scripts.documentation.reference_pages import (
-    list_local_services,
-    render_commands,
-    render_constructs,
-)
+from scripts.documentation import reference_pages
+from scripts.documentation.reference_pages import list_local_services
 from servable import __version__
 from servable.new.project_files import STAMP
 
@@ -43,10 +40,7 @@ def fill_table(page: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def list_assumptions() -> Iterator[tuple[str, ...]]:
-    """Yield (file, observed or chosen, text, number below it) of servable_scaling's assumptions.
-
-    An assumption is a comment that begins with "Observed:" or "Chosen:".
-    """
+    """Yield (file, observed or chosen, text, number below it) of servable_scaling's assumptions."""
     comment = r"(?m)^ *# (Observed|Chosen): (.+(?:\n *# .+)*)\n(?:.* = ([\d.]+),?$)?"
     for file in sorted(ROOT.glob("packages/servable-scaling/servable_scaling/**/*.py")):
         for kind, text, number in re.findall(comment, file.read_text(encoding="utf-8")):
@@ -82,10 +76,7 @@ def _render_cdk_json(**values: str) -> str:
 
 
 def _render_package_lock() -> str:
-    """Return package-lock.json with only the CDK CLI.
-
-    It has the CLI's version and hash, and no registry's address.
-    """
+    """Return package-lock.json with the CDK CLI's version and hash alone, without an address."""
     lock = {**json.loads(_read_text("package-lock.json")), "name": SERVICE}
     root = {**lock["packages"][""], "name": SERVICE, "devDependencies": _find_cdk_cli()}
     cli = "node_modules/aws-cdk"
@@ -94,10 +85,7 @@ def _render_package_lock() -> str:
 
 
 def _find_cdk_cli() -> dict[str, str]:
-    """Return the CDK CLI's version as a project's only npm dependency.
-
-    The npm packages that only this repository's tests use aren't part of a project.
-    """
+    """Return the CDK CLI's version; the npm packages of this repository's tests aren't included."""
     return {"aws-cdk": json.loads(_read_text("package.json"))["devDependencies"]["aws-cdk"]}
 
 
@@ -123,8 +111,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/parameters.md": reference.render_markdown,
     "docs/reference/permissions.md": render_permissions,
     "docs/reference/rules.md": render_rules,
-    "docs/reference/commands.md": render_commands,
-    "docs/reference/constructs.md": render_constructs,
+    "docs/reference/commands.md": reference_pages.render_commands,
+    "docs/reference/constructs.md": reference_pages.render_constructs,
     "docs/local-aws.md": lambda: fill_table("docs/local-aws.md", list_local_services()),
     "docs/scaling-rules.md": lambda: fill_table("docs/scaling-rules.md", list_assumptions()),
     "packages/servable-runtime/servable_tensors/descriptors.base64": build_descriptor_set,

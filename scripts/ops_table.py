@@ -139,10 +139,7 @@ def write_questions(folder: Path) -> None:
 
 
 def _parse_stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the results of the test graphs.
-
-    A value is None if that TensorFlow doesn't check it, doesn't report it, or reads none.
-    """
+    """Parse the results of the test graphs; None for what isn't checked, reported, or read."""
 
     def find_version(question: str, pattern: str) -> str | None:
         match = re.search(pattern, answers[question])
@@ -173,10 +170,7 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
 
 
 def unpack_libraries(version: str, wheels: Path, into: Path) -> str:
-    """Extract the C++ libraries and version.h from the wheel; return its version.
-
-    The version is the full one, such as 2.20.0.
-    """
+    """Extract the C++ libraries and version.h of the wheel; return its version, such as 2.20.0."""
     file = fetch_wheel(f"tensorflow-cpu=={version}.*", wheels)
     with zipfile.ZipFile(file) as archive:
         header = "include/tensorflow/core/public/version.h"

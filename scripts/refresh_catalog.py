@@ -80,12 +80,9 @@ def read_instances() -> dict[str, Any]:
     ec2 = json.loads(gzip.decompress(packed))
     model = botocore.session.get_session().get_service_model("sagemaker")
     accepted = model.shape_for("ProductionVariantInstanceType").enum
-    rows = {
-        name: convert_row(ec2[name.removeprefix("ml.")])
-        for name in sorted(accepted)
-        if name.removeprefix("ml.") in ec2
-        and not name.removeprefix("ml.").startswith(tuple(EXCLUDED))
-    }
+    known = (name for name in sorted(accepted) if name.removeprefix("ml.") in ec2)
+    hosted = [name for name in known if not name[3:].startswith(tuple(EXCLUDED))]
+    rows = {name: convert_row(ec2[name[3:]]) for name in hosted}
     return {
         "source": f"EC2 DescribeInstanceTypes as shipped with moto {metadata.version('moto')}, for the "
         f"types in botocore {metadata.version('botocore')} ProductionVariantInstanceType",
@@ -115,10 +112,7 @@ def convert_row(row: dict[str, Any]) -> dict[str, Any]:
 
 # availability.json: which instance type SageMaker hosts models on in which region.
 def read_availability() -> dict[str, Any]:
-    """Return the Regions of each instance type that SageMaker hosts models on.
-
-    cfn-lint derives the table from AWS's price list. It is kept by type, which is shorter.
-    """
+    """Return each hosted type's Regions, by cfn-lint's data, derived from AWS's price list."""
     schemas = resources.files("cfnlint").joinpath("data/schemas")
     file = schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json")
     table = json.loads(file.read_text())
@@ -136,13 +130,10 @@ def read_availability() -> dict[str, Any]:
         "without_endpoints: data/schemas/providers, the resource types that CloudFormation has in each "
         "region",
         "without_endpoints": sorted(
-            region for region, types in providers.items() if "AWS::SageMaker::Endpoint" not in types
+            region for region, kinds in providers.items() if "AWS::SageMaker::Endpoint" not in kinds
         ),
         "regions": sorted(regions),
-        "types": {
-            name: [region for region in sorted(regions) if name in regions[region]]
-            for name in types
-        },
+        "types": {name: [one for one in sorted(regions) if name in regions[one]] for name in types},
     }
 
 
@@ -192,14 +183,9 @@ def read_prices() -> dict[str, Any]:
     table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))
     try:
         pages = boto3.client("pricing", region_name="us-east-1").get_paginator("get_products")
-        products = [
-            json.loads(product)
-            for page in pages.paginate(
-                ServiceCode="AmazonSageMaker",
-                Filters=[{"Type": "TERM_MATCH", "Field": "component", "Value": "Hosting"}],
-            )
-            for product in page["PriceList"]
-        ]
+        hosting = {"Type": "TERM_MATCH", "Field": "component", "Value": "Hosting"}
+        found = pages.paginate(ServiceCode="AmazonSageMaker", Filters=[hosting])
+        products = [json.loads(product) for page in found for product in page["PriceList"]]
     except (BotoCoreError, ClientError) as failure:
         print(f"prices: the rows weren't updated: {failure}")
         return table

@@ -18,11 +18,7 @@ KERNELS = "libtfkernel_*.so"
 class _Buffer(ctypes.Structure):
     """The struct TF_Buffer of tensorflow/c/tf_buffer.h."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("length", ctypes.c_size_t),
-        ("deallocator", ctypes.c_void_p),
-    )
+    _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t), ("free", ctypes.c_void_p))
 
 
 class _Output(ctypes.Structure):
@@ -85,14 +81,12 @@ class _Library:
 def write_registered(folder: Path) -> None:
     """Write what TensorFlow registers, the graphs' results, and what added-*.so register."""
     library = _Library(folder)
-    questions = sorted(folder.glob("*.graph"))
     for name, body in zip(("ops", "kernels"), library.list_registered(), strict=True):
         (folder / name).write_bytes(body)
-    for graph in questions:
+    for graph in sorted(folder.glob("*.graph")):
         graph.with_suffix(".answer").write_text(library.run_graph(graph.read_bytes()))
-    added = sorted(folder.glob("added-*.so"))
-    for one in added:
-        library.load(one)
+    for added in sorted(folder.glob("added-*.so")):
+        library.load(added)
     for name, body in zip(("all-ops", "all-kernels"), library.list_registered(), strict=True):
         (folder / name).write_bytes(body)
 

@@ -7,23 +7,15 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
+SCALING = "application-autoscaling"
 CREATED_BY = {
-    "AWS::SageMaker::Model": ("sagemaker", "CreateModel"),
-    "AWS::SageMaker::EndpointConfig": ("sagemaker", "CreateEndpointConfig"),
-    "AWS::SageMaker::Endpoint": ("sagemaker", "CreateEndpoint"),
-    "AWS::SageMaker::InferenceComponent": ("sagemaker", "CreateInferenceComponent"),
-    "AWS::ApplicationAutoScaling::ScalableTarget": (
-        "application-autoscaling",
-        "RegisterScalableTarget",
-    ),
-    "AWS::ApplicationAutoScaling::ScalingPolicy": ("application-autoscaling", "PutScalingPolicy"),
+    **{
+        f"AWS::SageMaker::{kind}": ("sagemaker", f"Create{kind}")
+        for kind in ("Model", "EndpointConfig", "Endpoint", "InferenceComponent")
+    },
+    "AWS::ApplicationAutoScaling::ScalableTarget": (SCALING, "RegisterScalableTarget"),
+    "AWS::ApplicationAutoScaling::ScalingPolicy": (SCALING, "PutScalingPolicy"),
 }
-# What an endpoint is asked only when it is updated.
-OF_UPDATES = (
-    "RetainAllVariantProperties",
-    "ExcludeRetainedVariantProperties",
-    "RetainDeploymentConfig",
-)
 NAMED = {"CreateModel": "ModelName", "CreateEndpointConfig": "EndpointConfigName"}
 Call = tuple[str, str, dict[str, Any]]
 _session = botocore.session.get_session()
@@ -41,7 +33,9 @@ def _calls(service: str, operation: str, asked: dict[str, Any]) -> Iterator[Call
     if operation == "CreateEndpoint":
         update = {name: value for name, value in asked.items() if name != "Tags"}
         yield service, "UpdateEndpoint", update
-        asked = {name: value for name, value in asked.items() if name not in OF_UPDATES}
+        # What an endpoint is asked only when it is updated begins so.
+        updates = ("Retain", "ExcludeRetained")
+        asked = {name: value for name, value in asked.items() if not name.startswith(updates)}
     if operation in NAMED:
         asked = {NAMED[operation]: "named-by-cloudformation", **asked}
     target = {

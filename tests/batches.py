@@ -12,7 +12,5 @@ def build_batch_example(**keys: str | int | bool) -> str:
         "output": "s3://tables/scores/",
         "content_type": "text/csv",
     }
-    lines = (
-        f"batch.nightly.{key} = {json.dumps(value)}" for key, value in {**valid, **keys}.items()
-    )
-    return "\n".join(lines)
+    lines = {f"batch.nightly.{key}": json.dumps(one) for key, one in {**valid, **keys}.items()}
+    return "\n".join(map(" = ".join, lines.items()))

@@ -22,13 +22,16 @@ TRACKED: dict[str, dict[str, Any]] = {
     "asynchronous": {"max_backlog_per_instance": 5.0},
     "serverless": {"provisioned_use_percent": 70.0},
 }
+ALARMS = {
+    "p50_latency_ms": 50.0, "p99_latency_ms": 100.0, "error_4xx_percent": 5,
+    "model_error_percent": 2, "no_traffic_minutes": 9, "oldest_request_minutes": 5,
+}  # fmt: skip
 ANY_KIND = {"schedule": SCHEDULE, "hold": True, "scale_out_cooldown_seconds": 600}
 
 
 def _some(values: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {}, optional={name: st.just(value) for name, value in values.items()}
-    )
+    each = {name: st.just(value) for name, value in values.items()}
+    return st.fixed_dictionaries({}, optional=each)
 
 
 @st.composite
@@ -95,18 +98,7 @@ def environments(draw: st.DrawFn) -> dict[str, Any]:
             "many": {"multi_model": ["member"], "tensorflow": "2.20"},
         },
         "variants": {"a": draw(_variant(kind, many=many))},
-        "alarms": draw(
-            _some(
-                {
-                    "p50_latency_ms": 50.0,
-                    "p99_latency_ms": 100.0,
-                    "error_4xx_percent": 5,
-                    "model_error_percent": 2,
-                    "no_traffic_minutes": 9,
-                    "oldest_request_minutes": 5,
-                }
-            )
-        ),
+        "alarms": draw(_some(ALARMS)),
     }
     if kind == "real_time" and not many and draw(st.booleans()):
         found["variants"]["b"] = draw(_variant(kind, many=False))
@@ -114,9 +106,8 @@ def environments(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         found["metrics"] = {"enhanced_metrics": True, "publish_seconds": 10}
     if kind == "asynchronous":
-        found["asynchronous"] = draw(
-            _some({"kms_key": KEY, "max_concurrent_invocations_per_instance": 4})
-        )
+        limits = {"kms_key": KEY, "max_concurrent_invocations_per_instance": 4}
+        found["asynchronous"] = draw(_some(limits))
     if kind != "serverless":
         network = {"subnets": ["subnet-0a1b2c3d"], "security_groups": ["sg-0a1b2c3d"]}
         found |= draw(_some({"capture": {}, "network": network}))

@@ -9,21 +9,10 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 
-CHROMIUM = Path("/usr/bin/chromium")
-DRIVER = Path("/usr/bin/chromedriver")
-OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1200,1400",
-    "--force-device-scale-factor=1",
-)
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+DISABLED = ("gpu", "dev-shm-usage", "quic", "background-networking", "component-update", "sync")
+OPTIONS = ("--headless", "--no-sandbox", *(f"--disable-{one}" for one in DISABLED))
+OPTIONS += ("--no-first-run", "--window-size=1200,1400", "--force-device-scale-factor=1")
 
 
 @contextmanager
@@ -42,9 +31,8 @@ def chromium(*options: str, logs: str) -> Iterator[webdriver.Chrome]:
         for option in (*OPTIONS, *options, f"--user-data-dir={folder}"):
             chosen.add_argument(option)
         chosen.set_capability("goog:loggingPrefs", {logs: "ALL"})
-        driver = webdriver.Chrome(
-            options=chosen, service=webdriver.ChromeService(executable_path=str(DRIVER))
-        )
+        service = webdriver.ChromeService(executable_path=str(DRIVER))
+        driver = webdriver.Chrome(options=chosen, service=service)
         try:
             yield driver
         finally:

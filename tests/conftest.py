@@ -111,7 +111,6 @@ RELEASE = (
     "examples/test_own_app.py::test_cdk_diff",
     "examples/test_own_app.py::test_the_example",
     "examples/test_own_app_pipeline.py",
-    "examples/test_pages_p2.py",
     "exports/",
     "fuzz/",
     "packaging/test_archive_killed.py",

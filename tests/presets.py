@@ -11,32 +11,28 @@ from aws_cdk.assertions import Template
 from infra.parameters.finding import Finding
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, select_errors
+from scripts.check_templates import list_presets
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
 from tests.conftest import valid
 
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
-SCHEMA_LINE = "#:schema"
+Templates = dict[str, dict[str, Any]]
 
 
 @functools.cache
 def environments() -> dict[str, ValidFile]:
     """{folder/name: the file}; one that is there to be refused is left out."""
-    folders = {
-        file.parent
-        for file in (ROOT / "examples").rglob("*.toml")
-        if file.read_text().startswith(SCHEMA_LINE)
-    }
     return {
         f"{folder.name}/{loaded.name}": valid(loaded)
-        for folder in [ROOT / "environments", *sorted(folders)]
+        for folder in [ROOT / "environments", *list_presets(ROOT)]
         for loaded in load(ROOT, folder)
         if loaded.name != "refused"
     }
 
 
 @functools.cache
-def templates(name: str) -> dict[str, dict[str, Any]]:
+def templates(name: str) -> Templates:
     """{stack: its template}. Raises AssertionError for one that is refused."""
     loaded = environments()[name]
     findings = check(loaded)
@@ -44,9 +40,7 @@ def templates(name: str) -> dict[str, dict[str, Any]]:
     return synthesised(loaded, findings)
 
 
-def synthesised(
-    loaded: ValidFile, findings: list[Finding] | None = None
-) -> dict[str, dict[str, Any]]:
+def synthesised(loaded: ValidFile, findings: list[Finding] | None = None) -> Templates:
     """{stack: its template}, of an environment without an error. `findings`: of `check`, made already."""
     with tempfile.TemporaryDirectory() as out:
         app = cdk.App(context=FLAGS, outdir=out)

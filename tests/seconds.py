@@ -64,10 +64,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.config.getoption("numprocesses", None):
         _add("pytest, which gives the tests to its workers", **{SELF: _now()[0]})
     rows = sorted(_rows.items(), key=lambda row: -row[1][SELF] - row[1][STARTED])
-    lines = [
-        "| where | tests | seconds | of them in processes that are started |",
-        "|---|---|---|---|",
-    ]
+    head = "| where | tests | seconds | of them in processes that are started |"
+    lines = [head, "|---|---|---|---|"]
     for _, counts in rows:
         total.update(counts)
     for name, one in [*rows, ("all", total)]:

@@ -52,13 +52,9 @@ def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, str, st
         assert command is not None  # the group has just named it
         whole = f"{path} {name}"
         context = click.Context(
-            command,
-            info_name=whole,
-            terminal_width=COLUMNS,
-            max_content_width=COLUMNS,
-            color=False,
-            help_option_names=["-h", "--help"],
-        )
+            command, info_name=whole, terminal_width=COLUMNS, max_content_width=COLUMNS,
+            color=False, help_option_names=["-h", "--help"],
+        )  # fmt: skip
         # Click keeps the option of a command's first call, which may only have had --help.
         command._help_option = None
         # The list of commands has its own summaries.
@@ -118,10 +114,9 @@ def _find_definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef |
     file = ROOT / (module.replace(".", "/") + ".py")
     if not file.is_file():
         return None  # `environment_stage` itself, a module
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node
-    return None
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body
+    kinds = (node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return next((node for node in kinds if node.name == name), None)
 
 
 def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
@@ -129,17 +124,17 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     parts = [_format_docstring(node)]
     if isinstance(node, ast.FunctionDef):
         return "\n".join([*parts, _format_code(_format_signature(node))])
-    methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
-    fields = (
-        field for field in _list_documented_fields(node.body) if isinstance(field[0], ast.AnnAssign)
-    )
-    items = [f"- `{ast.unparse(field)}`: {said}\n" for field, said in fields]
+    items = [
+        f"- `{ast.unparse(field)}`: {said}\n"
+        for field, said in _list_documented(node.body)
+        if isinstance(field, ast.AnnAssign)
+    ]
     sections = []
-    for member in methods:
+    for member in (each for each in node.body if isinstance(each, ast.FunctionDef)):
         said = ast.get_docstring(member) or ""
         if member.name == "__init__":
             parts += [_format_code(_format_signature(member)), _format_docstring(member)]
-            for field, text in _list_documented_fields(member.body):
+            for field, text in _list_documented(member.body):
                 targets = field.targets if isinstance(field, ast.Assign) else [field.target]
                 names = [each.attr for each in targets if isinstance(each, ast.Attribute)]
                 items += [f"- `{name}`: {text}\n" for name in names[:1]]
@@ -153,7 +148,7 @@ def _render_definition(node: ast.ClassDef | ast.FunctionDef) -> str:
     return "\n".join(filter(None, [*parts, "".join(items), *sections]))
 
 
-def _list_documented_fields(
+def _list_documented(
     body: list[ast.stmt],
 ) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
     """Yield each assignment that a string follows, with that string."""
@@ -245,11 +240,8 @@ def list_local_services() -> Iterator[tuple[str, ...]]:
             api = getattr(importlib.import_module(f"moto.{module}.responses"), name)
         names = session.get_service_model(service).operation_names
         of_moto = "awslambda" if service == "lambda" else service
-        answered = [
-            name
-            for name in names
-            if hasattr(api, xform_name(name)) and not has_no_effect(of_moto, name, api)
-        ]
+        known = [name for name in names if hasattr(api, xform_name(name))]
+        answered = [name for name in known if not has_no_effect(of_moto, name, api)]
         ours = [vars(base) for base in api.__mro__ if base.__module__.startswith("servable")]
         acting = [name for name in answered if any(xform_name(name) in base for base in ours)]
         kept = f"{len(answered) - len(acting)} of {len(names)}"

@@ -75,14 +75,13 @@ def select_tolerance(
 ) -> Tolerance | None:
     """Return the tolerance of an output, or None if it must be compared exactly."""
     kind, size = array.dtype.kind, array.dtype.itemsize
-    usual = None
-    if kind in "fc":
-        width = size // 2 if kind == "c" else size
-        names = {2: by_type.float16, 4: by_type.float32}
-        usual = names.get(width, by_type.float64) if typed else by_type.float32
-        usual = by_type.bfloat16 if bfloat16 else usual
     if given is None or (given.relative is None and given.absolute is None):
-        return None if usual is None else Tolerance(usual, None, scale)
+        if kind not in "fc":
+            return None
+        names = {2: by_type.float16, 4: by_type.float32}
+        usual = names.get(size // 2 if kind == "c" else size, by_type.float64)
+        usual = by_type.bfloat16 if bfloat16 else usual if typed else by_type.float32
+        return Tolerance(usual, None, scale)
     if kind not in "fciu":
         return None
     if given.absolute is not None:
@@ -99,10 +98,7 @@ def compare_arrays(
     typed: bool,
     tops: Sequence[int],
 ) -> ArrayDifference:
-    """Compare one output of two responses that have `rows` rows.
-
-    `typed`: whether the formats of both responses carry types.
-    """
+    """Compare one output of two responses. `typed`: both responses' formats carry types."""
     if problem := _find_mismatch(expected, answered, typed):
         return build_total_difference(rows, problem)
     floats = expected.dtype.kind in "fc"
@@ -115,11 +111,7 @@ def compare_arrays(
 
 @np.errstate(all="ignore")
 def sum_magnitudes(array: Array) -> tuple[float, int]:
-    """Return the sum of the magnitudes of all numbers and their count, without mask values.
-
-    Masks are numbers of at least 1e8, such as -1e9 in logits. Returns (0, 0) for an array without
-    numbers.
-    """
+    """Return the sum and count of magnitudes below 1e8: others are masks, as -1e9 in logits."""
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
@@ -139,16 +131,12 @@ def _find_mismatch(expected: Array, answered: Array, typed: bool) -> str:
 
 
 def _classify_type(array: Array) -> str:
-    if array.dtype.kind in "OSU":
-        return "string"
-    return {"b": "truth value", "c": "complex number"}.get(array.dtype.kind, "number")
+    kinds = {"b": "truth value", "c": "complex number", **dict.fromkeys("OSU", "string")}
+    return kinds.get(array.dtype.kind, "number")
 
 
 def build_total_difference(rows: int, problem: str) -> ArrayDifference:
-    """Return a difference in every row, for outputs whose values can't be compared.
-
-    `problem` is the reason.
-    """
+    """Return a difference in every row, for outputs that can't be compared for a `problem`."""
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
@@ -158,10 +146,7 @@ def reshape_by_row(array: Array, rows: int) -> Array:
 
 
 def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
-    """Return the magnitude that each number is compared with.
-
-    `sizes`: the numbers' own magnitudes, of shape (rows, elements).
-    """
+    """Return the magnitude that each number is compared with. `sizes`: (rows, elements)."""
     if tolerance.absolute is not None:
         return sizes
     others = np.where(sizes < _MASK, sizes, 0.0)
@@ -171,12 +156,9 @@ def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
 
 def _compare_labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
     changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
-    labels = int(changed.sum())
-    return ArrayDifference(
-        differing=np.asarray(changed.any(axis=1), bool),
-        labels=labels,
-        severity=math.inf if labels else 0.0,
-    )
+    labels, differing = int(changed.sum()), np.asarray(changed.any(axis=1), bool)
+    severity = math.inf if labels else 0.0
+    return ArrayDifference(differing=differing, labels=labels, severity=severity)
 
 
 @np.errstate(all="ignore")
@@ -220,10 +202,7 @@ def _count_changed_tops(
     rows: int,
     tops: Sequence[int],
 ) -> dict[int, int]:
-    """Count the differing rows whose k highest scores are at other positions, for each k.
-
-    Ties within the tolerance aren't a change: such a row doesn't differ.
-    """
+    """Count the rows whose k highest scores moved. Ties within the tolerance don't differ."""
     width = array.shape[-1] if array.ndim else 1
     one_vector = rows == 1 and array.ndim == 1
     if width < 2 or not (array.ndim == 2 or one_vector) or array.dtype.kind == "c":
@@ -249,10 +228,7 @@ def read_known_response(golden: Golden) -> bytes | None:
 
 
 def find_content_type(golden: Golden) -> str:
-    """Return the content type of the known response, from the suffix of its file.
-
-    An empty text means that its first bytes decide.
-    """
+    """Return the known response's content type by its file's suffix; "": its bytes decide."""
     return "" if golden.answer is None else CONTENT_TYPES.get(PurePath(golden.answer).suffix, "")
 
 
@@ -272,23 +248,18 @@ def find_differences(
         array, other = before.arrays[name], after.arrays[name]
         rows, typed = before.count_rows(name), before.typed and after.typed
         exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
-        found = compare_arrays(
-            array, other, None if exact else limit, rows=rows, typed=typed, tops=()
-        )
+        given = None if exact else limit
+        found = compare_arrays(array, other, given, rows=rows, typed=typed, tops=())
         if found.problem:
             forms = [f"{side.dtype} {list(side.shape)}" for side in (array, other)]
             yield name, forms[0], forms[1]
         elif found.differing.any():
-            yield _find_first_difference(
-                name, array, other, int(np.argmax(found.differing)), rows, limit
-            )
+            row = int(np.argmax(found.differing))
+            yield _find_first_difference(name, array, other, row, rows, limit)
 
 
 def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read a response whose content type may be unknown.
-
-    If neither the content type nor the first bytes identify the format, try protobuf.
-    """
+    """Read a response, as protobuf if neither type nor first bytes identify its format."""
     outputs = read_outputs(body, content_type)
     if content_type or set(outputs.arrays) != {WHOLE_BODY}:
         return outputs

@@ -40,22 +40,15 @@ class AnswerOutputs:
     """Outputs of this type, whose arrays are float32."""
 
     def count_rows(self, name: str) -> int:
-        """Return the number of rows by which an output is compared.
-
-        It is 1 for an output that doesn't have one element per row.
-        """
+        """Return the number of rows of an output; 1 if it hasn't one element per row."""
         return self.rows if self.arrays[name].shape[:1] == (self.rows,) else 1
 
 
 def read_outputs(body: bytes, content_type: str) -> AnswerOutputs:
-    """Read the outputs of a response.
-
-    Raises nothing: a body that can't be read becomes one string, `WHOLE_BODY`.
-    """
+    """Read the outputs of a response; a body that can't be read becomes one, `WHOLE_BODY`."""
     media = parse_media_type(content_type)
-    reader = _READERS.get(media) or (
-        _read_json if media.endswith("+json") else _select_reader(body)
-    )
+    usual = _read_json if media.endswith("+json") else _select_reader(body)
+    reader = _READERS.get(media, usual)
     try:
         outputs = reader(body)
     except (TensorError, ValueError, TypeError, RecursionError, DecodeError, csv.Error):
@@ -104,8 +97,8 @@ def _read_json(body: bytes) -> AnswerOutputs:
 
 
 def _read_json_lines(body: bytes) -> AnswerOutputs:
-    rows = [line for line in body.splitlines() if line.strip()]
-    return _read_json(b'{"predictions": [' + b",".join(rows) + b"]}")
+    rows = b",".join(line for line in body.splitlines() if line.strip())
+    return _read_json(b'{"predictions": [' + rows + b"]}")
 
 
 def _read_csv(body: bytes) -> AnswerOutputs:
@@ -130,10 +123,7 @@ def _parse_column(fields: list[str]) -> Array:
 
 
 def _flatten_json(value: Any) -> dict[str, Array]:
-    """Return one array for each path in a JSON value, such as `labels[].score`.
-
-    The values of all lists along a path are joined.
-    """
+    """Return the joined values of each path in a JSON value, such as `labels[].score`."""
     parts: dict[str, list[Array]] = {}
     for path, array in _iterate_leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)
@@ -144,13 +134,11 @@ def _flatten_json(value: Any) -> dict[str, Array]:
 
 def _iterate_leaves(value: Any, path: str) -> Iterator[tuple[str, Array]]:
     if isinstance(value, dict) and len(value) > _MOST_KEYS:
-        pairs = sorted(value.items())
-        yield (
-            f"{path}{{key}}",
-            _build_text_array([key.encode(errors="surrogatepass") for key, _ in pairs]),
-        )
-        for _, below in pairs:
-            yield from _iterate_leaves(below, f"{path}{{}}")
+        keys = sorted(value)
+        texts = [key.encode(errors="surrogatepass") for key in keys]
+        yield f"{path}{{key}}", _build_text_array(texts)
+        for key in keys:
+            yield from _iterate_leaves(value[key], f"{path}{{}}")
         return
     if isinstance(value, dict) and (value or not path):
         for key, below in value.items():
@@ -172,9 +160,8 @@ def _join_arrays(arrays: list[Array]) -> Array:
     flat = [array.ravel() for array in arrays]
     kinds = {array.dtype.kind for array in flat}
     if len(kinds & {"O", "b"}) and len(kinds) > 1:  # of several kinds: compared as text
-        return _build_text_array(
-            [str(value).encode() for array in flat for value in array.tolist()]
-        )
+        values = (value for array in flat for value in array.tolist())
+        return _build_text_array([str(value).encode() for value in values])
     return np.concatenate(flat)
 
 

@@ -45,10 +45,7 @@ class RecordedAnswer:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether no response came, or one whose status isn't 2xx.
-
-        A response without a recorded status counts as a success.
-        """
+        """Return whether no response came, or none of 2xx; an unrecorded status is a success."""
         return bool(self.error) or not (self.status is None or 200 <= self.status < 300)
 
 
@@ -105,10 +102,7 @@ class AnswerAloneError(CaptureLineError):
 
 
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
-    """Return the request of a line.
-
-    `file`: the line's file, whose path contains the variant. Raises CaptureLineError.
-    """
+    """Return the request of a line. The path of `file` has the variant. Raises CaptureLineError."""
     return parse_request(parse_record(line), file=file, number=number)
 
 
@@ -132,15 +126,21 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a record. Raises CaptureLineError."""
     try:
         if isinstance(record, list) and record and "prefix" in record[0]:
-            raise CaptureLineError(
-                "it is a manifest of a batch transform job and contains no requests"
-            )
+            problem = "it is a manifest of a batch transform job and contains no requests"
+            raise CaptureLineError(problem)
         data, metadata = record["captureData"], record["eventMetadata"]
         if "endpointInput" not in data and "endpointOutput" in data:
             raise AnswerAloneError("it has a response but no request: capture Input too")
         content_type, body = _decode_part(data["endpointInput"])
         output = data.get("endpointOutput")
-        answer = None if output is None else _parse_response(output, metadata)
+        answer = None
+        if output is not None:
+            answered, returned = _decode_part(output)
+            status = _read_number(metadata, "statusCode", 599)
+            latency_ms = _read_number(metadata, "latencyMs", _MOST_LATENCY_MS)
+            answer = RecordedAnswer(
+                body=returned, content_type=answered, status=status, latency_ms=latency_ms
+            )
         if isinstance(attributes := metadata.get("customAttributes"), list):
             metadata = {**metadata, "customAttributes": ",".join(attributes)}
         accept = _read_header("accept", metadata)
@@ -193,21 +193,8 @@ def _read_header(name: str, values: Any) -> str | None:
     return text
 
 
-def _parse_response(part: Any, metadata: Any) -> RecordedAnswer:
-    content_type, body = _decode_part(part)
-    return RecordedAnswer(
-        body=body,
-        content_type=content_type,
-        status=_read_number(metadata, "statusCode", 599),
-        latency_ms=_read_number(metadata, "latencyMs", _MOST_LATENCY_MS),
-    )
-
-
 def _read_number(metadata: Any, name: str, most: int) -> Any:
-    """Return a number of eventMetadata, or None if it wasn't captured.
-
-    Raises CaptureLineError if it isn't a number from 0 to `most`.
-    """
+    """Return a number of eventMetadata, or None if it wasn't captured. Raises CaptureLineError."""
     value = metadata.get(name)
     if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
         raise CaptureLineError(f"its {name} isn't a number from 0 to {most:,}")
@@ -220,10 +207,7 @@ def build_line_id(file: str, number: int) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Return a time as seconds since 1970; it is UTC unless it names a time zone.
-
-    Raises CaptureLineError.
-    """
+    """Return a time as seconds since 1970, in UTC without a zone. Raises CaptureLineError."""
     try:
         # fromisoformat takes any character before the hour, and a NUL at the end.
         if not _HEADER.fullmatch(text):
@@ -240,19 +224,13 @@ def parse_seconds(text: str) -> float:
 
 
 def find_file_variant(file: str) -> str | None:
-    """Return the variant in a path ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME, or None.
-
-    None means that the path has no such folders.
-    """
+    """Return the variant in a path ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME; None for another path."""
     folders = _FOLDERS.search(file)
     return folders[2] if folders else None
 
 
 def format_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
-    """Return a line, without its newline, that `read_line` reads as this request.
-
-    `more`: further keys of the record.
-    """
+    """Return a line that `read_line` reads as this request. `more`: further keys of the record."""
     data = {"endpointInput": build_captured_part("INPUT", request.content_type, request.body)}
     has_id = request.event_id != build_line_id(request.file, request.line)
     attributes = request.custom_attributes

@@ -15,14 +15,9 @@ from infra.preflight.rendering import is_inconclusive
 from servable.console.findings import print_findings
 from servable.console.signals import INTERRUPTED, enable_ctrl_c
 from servable.console.terminal import escape_controls
+from servable.project import environments
 from servable.project.completion import complete_environments, revision_option
-from servable.project.environments import (
-    FIRST,
-    Project,
-    find_environment,
-    pass_project,
-    select_lasting_errors,
-)
+from servable.project.environments import Project, pass_project
 from servable.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
@@ -63,9 +58,9 @@ def check(
         every = revision.attach_revision(every, project, against)
     now = datetime.now(UTC)
     every = [replace(environment, asked_at=now) for environment in every]
-    chosen = [find_environment(every, name) for name in names] or every
+    chosen = [environments.find_environment(every, name) for name in names] or every
     if not chosen:
-        click.echo(f"found no environment to check; {FIRST}", err=True)
+        click.echo(f"found no environment to check; {environments.FIRST}", err=True)
     findings_by_name = {environment.name: check_all(environment) for environment in chosen}
     finished = not runs or _run_models(chosen, findings_by_name)
     for loaded in chosen:
@@ -111,7 +106,7 @@ def _run_models(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]
     with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
-            if select_lasting_errors(findings) or not isinstance(loaded, ValidFile):
+            if environments.select_lasting_errors(findings) or not isinstance(loaded, ValidFile):
                 # Escaped here: the status shows the styles of what is printed next to it.
                 why = escape_controls(f"{loaded.name}: not run: fix its errors first")
                 click.echo(why, err=True)

@@ -10,16 +10,9 @@ from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, list_placements, list_variant_placements
 from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
 from infra.parameters.variant import Variant
+from infra.policy import sizing
 from infra.policy.container import Batching, find_variable
 from infra.policy.derived_settings import Choice, compute_cooldowns, compute_target_invocations
-from infra.policy.sizing import (
-    HOURS_PER_MONTH,
-    compute_copy_room,
-    compute_memory,
-    compute_usd_per_month,
-    count_instances,
-    count_instances_for_copies,
-)
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 from infra.preflight.rendering import format_count
 
@@ -54,10 +47,7 @@ class ExplainedSetting:
 
 
 def explain_settings(loaded: Loaded) -> list[ExplainedSetting]:
-    """Return the settings of every variant whose instance type and model are known.
-
-    Returns [] for a file that can't be read.
-    """
+    """Return the settings of each known instance type and model; [] for an unreadable file."""
     if loaded.draft is None:
         return []
     settings = []
@@ -101,9 +91,8 @@ def _list_lines(environment: Environment, placed: Placement) -> Iterator[Said]:
 
 def _list_shared_instances(environment: Environment, variant: Variant) -> Iterator[Said]:
     """Yield the instances that all copies of components need, and their cost."""
-    placed = [
-        each for name in variant.components for each in list_variant_placements(environment, name)
-    ]
+    several = [list_variant_placements(environment, name) for name in variant.components]
+    placed = [each for placements in several for each in placements]
     if not placed or variant.instance_type is None:
         return
     copies = [
@@ -111,7 +100,8 @@ def _list_shared_instances(environment: Environment, variant: Variant) -> Iterat
         for each in placed
         for _ in range(each.variant.capacity[1])
     ]
-    needed = count_instances_for_copies(copies, compute_copy_room(placed[0].whole_instance))
+    room = sizing.compute_copy_room(placed[0].whole_instance)
+    needed = sizing.count_instances_for_copies(copies, room)
     why = f"{len(copies)} copies, packed on {variant.instance_type} by their reservations, largest first"
     yield ("instances at max_copies", str(needed or "none has room"), "sizing", why)
     yield from _list_cost(environment, variant)
@@ -137,14 +127,10 @@ def _convert_choice(choice: Choice[Any]) -> Said:
 
 def _list_sizes(placed: Placement, environment: Environment) -> Iterator[Said]:
     """Yield memory, start time, instances at the peak, and the serverless cost note."""
-    used = compute_memory(
-        placed.instance, placed.served, processes=placed.processes, workers=placed.workers
-    )
-    if used is not None:
-        why = (
-            f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
-            f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
-        )
+    counts = {"processes": placed.processes, "workers": placed.workers}
+    if (used := sizing.compute_memory(placed.instance, placed.served, **counts)) is not None:
+        parts = f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}"
+        why = f"{parts}, system {used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
         yield ("memory", f"{used.total_gib:.1f} GiB", "sizing", why)
     if placed.variant.serverless is not None:
         why = "billed by use: memory, duration and provisioned concurrency"
@@ -158,7 +144,7 @@ def _list_sizes(placed: Placement, environment: Environment) -> Iterator[Said]:
     share = environment.compute_share(placed.name)
     if scaling and scaling.max_rps_per_instance and peak is not None and share is not None:
         rps, rate, safety = peak * share, scaling.max_rps_per_instance, scaling.safety_factor
-        needed = count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
+        needed = sizing.count_instances(rps, max_rps_per_instance=rate, safety_factor=safety)
         why = f"{rps:g} requests/s / ({rate:g} x {safety:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
 
@@ -173,8 +159,9 @@ def _list_cost(environment: Environment, variant: Variant) -> Iterator[Said]:
         yield ("cost", "unknown", "sizing", f"no price is known for {variant.instance_type}")
         return
     price = f"price of {row.as_of}, {row.region}"
-    why = f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; {price}"
-    yield ("cost", f"{compute_usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
+    why = f"at most, {most} x {row.usd_per_hour:g} $/h x {sizing.HOURS_PER_MONTH} h; {price}"
+    usd = sizing.compute_usd_per_month(most, row.usd_per_hour)
+    yield ("cost", f"{usd:,.0f} $ a month", "sizing", why)
 
 
 def _list_scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
@@ -215,10 +202,7 @@ def _list_scaling(environment: Environment, placed: Placement) -> Iterator[Said]
 def list_update_lines(
     environment: Environment, placed: Placement, *, running: int | None = None
 ) -> Iterator[Said]:
-    """Yield what an update does with the fewest and, if that differs, with the most instances.
-
-    `running`: the current number of instances, if it is known.
-    """
+    """Yield what an update does with the fewest and the most instances, or with those `running`."""
     rollout, variant = environment.rollout, placed.variant
     if variant.serverless is not None:
         return  # SageMaker manages the instances
@@ -274,10 +258,7 @@ def _describe_rollback_alarms(
 
 
 def _list_fault_outcomes(environment: Environment, rollout: Rollout) -> Iterator[Said]:
-    """Yield the outcome of an update to a model, for each kind of fault.
-
-    Each fault affects every request.
-    """
+    """Yield the outcome of an update to a model with each fault, which affects every request."""
     for fault in FAULTS:
         kinds = rollout.list_alarms_for_fault(fault, environment.alarms, kind=environment.kind)
         minutes = environment.window_minutes

@@ -61,10 +61,7 @@ class SentRequest(NamedTuple):
 
 
 def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
-    """Run each variant and batch, and yield a finding for each failure.
-
-    Variants and batches that deploy the same are run once.
-    """
+    """Run each variant and batch, the same deployment once; yield a finding for each failure."""
     environment = loaded.environment
     parts = [*_list_variants(loaded), *_list_batches(loaded)]
     seen: list[PreparedVariant] = []
@@ -131,11 +128,7 @@ def _list_batches(loaded: ValidFile) -> Iterator[RunPart]:
 def _explain_start_failure(
     loaded: ValidFile, key: str, part: RunPart, reason: str, tensorflow: str
 ) -> Finding:
-    """Return the finding for a container that didn't start.
-
-    It isn't an error of the model if this computer's TensorFlow lacks an operation that the image
-    has.
-    """
+    """Return the finding of a failed start: no error if only this TensorFlow lacks an operation."""
     said = _shorten_to_line(reason)
     lacking, table = re.search(r"Op type not registered '(\w+)'", reason), find_op_table(tensorflow)
     if lacking is not None and table is not None and lacking[1] in table:
@@ -173,8 +166,7 @@ def _find_uncalled_models(
         key, model = f"models.{name}", environment.models[name]
         if any(other.startswith((f"{key}.", "rollout.")) for other in sent):
             continue
-        has_handler = model.code is not None or model.handler is not None
-        what = "handler" if has_handler else "model"
+        what = "model" if model.code is None and model.handler is None else "handler"
         problem = f"the {what} wasn't called: it has no golden request"
         line = f'{key}.golden.request = "golden/{name}/request.json"'
         remedy = f"add {line}, and write the request to that file"
@@ -184,10 +176,7 @@ def _find_uncalled_models(
 def _send_golden_request(
     loaded: ValidFile, url: str, sent: SentRequest, log: Path
 ) -> Iterator[Finding]:
-    """Send a request alone, then several at once; yield a finding for the first failure.
-
-    Without a known response, the others are compared with the first response.
-    """
+    """Send a request alone, then several at once; yield the first failure or difference."""
     golden = sent.golden
     body, known = golden.request.path.read_bytes(), read_known_response(golden)
     compare = partial(
@@ -212,10 +201,8 @@ def _send_golden_request(
                     key = sent.key.replace(".request", ".answer")
                     if known is None or any(compare(first, answer)):
                         problem += "; responses to the same request differ"
-                        remedy = (
-                            "export the model without randomness (dropout, noise), and process "
-                        )
-                        remedy += "each row independently"
+                        remedy = "export the model without randomness (dropout, noise), "
+                        remedy += "and process each row independently"
                     yield _build_finding(loaded, "run-answer", key, problem, remedy)
                     return
 
@@ -244,10 +231,7 @@ def read_reason(body: bytes) -> str:
 
 
 def _read_last_line(log: Path) -> str:
-    """Return the last log line of user code.
-
-    The handler's JSON lines are skipped, because they repeat its responses.
-    """
+    """Return user code's last log line; the handler's JSON lines repeat its responses."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
     return f"; last log line: {_shorten_to_line(messages[-1])}" if messages else ""

@@ -67,10 +67,7 @@ def find_missing_extra(command: str) -> MissingExtraError | None:
 
 
 def convert_import_error(error: ModuleNotFoundError, who: str) -> Exception:
-    """Return the error to raise instead of `error`.
-
-    It is a `MissingExtraError` if an extra contains the module, and otherwise `error` itself.
-    """
+    """Return a `MissingExtraError` if an extra contains the module, otherwise `error` itself."""
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
     return MissingExtraError(who, module, known) if known else error
@@ -82,14 +79,12 @@ def build_unavailable_command(name: str, summary: str, missing: MissingExtraErro
     def raise_missing(arguments: tuple[str, ...]) -> None:
         raise missing
 
-    arguments = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
-    return click.Command(
-        name,
-        callback=raise_missing,
-        params=[arguments],
-        help=f"{summary}\n\n{missing}",
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )
+    params: list[click.Parameter] = [
+        click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
+    ]
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    text = f"{summary}\n\n{missing}"
+    return click.Command(name, settings, raise_missing, params, help=text)
 
 
 def explain_missing_packages() -> str | None:

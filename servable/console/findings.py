@@ -13,13 +13,9 @@ from typing import Any
 import click
 
 from infra.parameters.finding import Finding, Severity
+from infra.preflight import rendering
 from infra.preflight.check import select_errors
-from infra.preflight.rendering import (
-    format_finding,
-    is_inconclusive,
-    list_open_questions,
-    summarize,
-)
+from infra.preflight.rendering import is_inconclusive
 from servable.console.terminal import escape_controls, unwrap_stream, uses_color
 
 COLOURS = {
@@ -40,13 +36,13 @@ def print_findings(
     """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
-        click.echo(f"{name:{width}}  {summarize(findings)}")
+        click.echo(f"{name:{width}}  {rendering.summarize(findings)}")
     sys.stdout.flush()
     every = [finding for findings in findings_by_name.values() for finding in findings]
     print_lines(every, whole=explain)
     # After an error there would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not select_errors(found)}
-    for text in list_open_questions(mended, with_rules=explain):
+    for text in rendering.list_open_questions(mended, with_rules=explain):
         echo_styled(text, dim=True, err=True)
 
 
@@ -56,11 +52,8 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     Findings of rules that were not checked are left out. `whole`: print each finding on one line;
     otherwise, on a terminal, print it wrapped under its file's name.
     """
-    shown = [
-        each
-        for each in findings
-        if each.severity is not Severity.NOT_CHECKED or is_inconclusive(each)
-    ]
+    left_out = Severity.NOT_CHECKED
+    shown = [each for each in findings if each.severity is not left_out or is_inconclusive(each)]
     order = [*Severity].index
     worst: dict[str, int] = {}
     # Python's sort keeps the order of what is equal: that of the rules.
@@ -70,7 +63,7 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
     whole = whole or not sys.stderr.isatty()
     columns = shutil.get_terminal_size().columns
     file, cut = None, False
-    for text, finding in {format_finding(finding): finding for finding in shown}.items():
+    for text, finding in {rendering.format_finding(finding): finding for finding in shown}.items():
         if not whole:
             if finding.file != file:
                 file = finding.file
@@ -85,10 +78,7 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
 
 
 def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
-    """Return a finding as terminal lines, without its file.
-
-    The problem takes one line and is truncated if it is too long; the remedy is complete.
-    """
+    """Return a finding as lines without its file: one for the problem, cut, then the remedy."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
     head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
     remedy = f"{finding.remedy} [{finding.acknowledgement}]"
@@ -99,10 +89,7 @@ def format_terminal_lines(finding: Finding, columns: int) -> list[str]:
 
 
 def wrap_text(text: str, columns: int, before: str) -> list[str]:
-    """Return a text as indented lines of at most `columns` columns, the first one after `before`.
-
-    A word that is longer than a line, such as a path, stays whole.
-    """
+    """Return indented lines, the first after `before`; a word longer than a line stays whole."""
     return textwrap.wrap(
         " ".join(text.split()),
         columns,
@@ -114,11 +101,7 @@ def wrap_text(text: str, columns: int, before: str) -> list[str]:
 
 
 def echo_styled(text: str, *, then: str = "", err: bool = False, **style: Any) -> None:
-    """Print a line whose first part, `text`, has a style.
-
-    click generates the escape sequences of the style; control characters in `text` and `then` are
-    escaped. `then`: the rest of the line, without the style.
-    """
+    """Print a line whose first part, `text`, has a style, and `then` has none; escape both."""
     stream = unwrap_stream(sys.stderr if err else sys.stdout)
     line = click.style(escape_controls(text), **style) + escape_controls(then)
     click.echo(line, file=stream, color=uses_color(stream))

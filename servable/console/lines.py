@@ -44,10 +44,7 @@ def build_byte_progress(*, transient: bool = False) -> Progress:
 
 @contextmanager
 def show_progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
-    """Yield a function that shows a progress line at most once per interval.
-
-    The line's text is computed only when it is shown.
-    """
+    """Yield a function that computes and shows a progress line at most once per interval."""
     console = EscapingConsole(stderr=True)
     shown_at = time.monotonic()
 

@@ -31,20 +31,13 @@ def escape_name(name: str) -> str:
 
 
 class EscapedStream:
-    """A stream that escapes what is written to it.
-
-    `plain` is the underlying stream, for Servable's own styles and cursor movements.
-    """
+    """A stream that escapes what is written to it; `plain`, for Servable's own styles, doesn't."""
 
     def __init__(self, plain: io.TextIOWrapper) -> None:
         self.plain = plain
 
     def write(self, text: str | bytes) -> int:
-        """Write text and return the number of characters.
-
-        The stream has no `buffer`, so click writes bytes here, too, for example those of a shell
-        completion.
-        """
+        """Write text, or bytes where click finds no `buffer`; return how many characters."""
         if isinstance(text, bytes):
             text = text.decode(errors="backslashreplace")
         return self.plain.write(escape_controls(text))
@@ -59,10 +52,7 @@ class EscapedStream:
 
 
 def escape_output() -> None:
-    """Escape the control characters that this process prints from now on.
-
-    Characters that the output's encoding lacks are escaped, too.
-    """
+    """Escape printed control characters, and what the output's encoding lacks, from now on."""
     for name in ("stdout", "stderr"):
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -82,8 +72,5 @@ def uses_color(stream: Any) -> bool:
 
 
 def unwrap_stream(stream: Any) -> Any:
-    """Return the stream that doesn't escape, for escape sequences that Servable generates.
-
-    The caller has escaped everything else that it writes there.
-    """
+    """Return the stream that doesn't escape, for Servable's own sequences and escaped text."""
     return getattr(stream, "plain", stream)

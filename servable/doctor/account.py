@@ -8,12 +8,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.instances import list_regions
 from infra.parameters.environment import Environment, build_stack_name
-from infra.policy.execution_policy import (
-    BOOTSTRAP_BUCKET,
-    BOOTSTRAP_VERSION,
-    SCALING_ROLE,
-    SCALING_SERVICE,
-)
+from infra.policy import execution_policy as policy
 from infra.policy.sizing import count_update_instances
 from servable.doctor.machine import CheckResult, build_result
 from servable.plan.live import build_unlocking_command, find_taken_names, read_deployed_stack
@@ -25,10 +20,7 @@ LEAST_BOOTSTRAP = 6
 
 
 def check_account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Check the credentials and, if they are valid, the rest of the account.
-
-    `name`: the environment's name.
-    """
+    """Check the credentials for the environment `name`, and if they are valid, its account."""
     try:
         identity = aws.fetch_identity()
     except NoCredentialsError:
@@ -90,7 +82,7 @@ def _check_region(environment: Environment, aws: Account) -> Iterator[CheckResul
 
 def _check_bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     remedy = f"`{find_cdk_command()} bootstrap aws://{environment.account}/{environment.region}`"
-    parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
+    parameter = fetch_or_none(aws.client("ssm").get_parameter, Name=policy.BOOTSTRAP_VERSION)
     if parameter is None:
         yield CheckResult("bootstrap", "problem", "not bootstrapped", remedy)
         return
@@ -104,7 +96,8 @@ def check_archive_key(environment: Environment, aws: Account) -> Iterator[CheckR
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
-    bucket = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
+    account, region = environment.account, environment.region
+    bucket = policy.BOOTSTRAP_BUCKET.format(account=account, region=region)
     encryption = fetch_or_none(aws.client("s3").get_bucket_encryption, Bucket=bucket)
     if encryption is None:
         return  # the line about the bootstrap reports it
@@ -127,12 +120,12 @@ def _check_scaling_role(environment: Environment, aws: Account) -> Iterator[Chec
     served = environment.serving_variants.values()
     if all(variant.scaling is None and not variant.can_sleep for variant in served):
         return
-    remedy = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
-    if fetch_or_none(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
+    remedy = f"`aws iam create-service-linked-role --aws-service-name {policy.SCALING_SERVICE}`"
+    if fetch_or_none(aws.client("iam").get_role, RoleName=policy.SCALING_ROLE) is None:
         # AWS creates it when the first target is registered.
         yield CheckResult("scaling role", "open", "does not exist yet", remedy)
     else:
-        yield CheckResult("scaling role", "ok", SCALING_ROLE)
+        yield CheckResult("scaling role", "ok", policy.SCALING_ROLE)
 
 
 def count_needed_instances(environment: Environment) -> dict[str, int]:
@@ -140,8 +133,7 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
     All of a variant's instances may be of any of its instance types.
     """
-    rollout = environment.rollout
-    batches = rollout.batches if rollout else None
+    batches = environment.rollout.batches if environment.rollout else None
     counts: Counter[str] = Counter()
     for variant in environment.variants.values():
         _, most = variant.planned_capacity
@@ -151,10 +143,7 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
 
 def fetch_quotas(aws: Account) -> dict[str, float] | None:
-    """Return SageMaker's quotas by name, or None for a local AWS, which has none.
-
-    Raises one of `AwsError`.
-    """
+    """Return SageMaker's quotas by name, or None for a local AWS. Raises one of `AwsError`."""
     try:
         return {
             # A quota that was never raised isn't listed as applied: AWS's default applies.
@@ -168,10 +157,7 @@ def fetch_quotas(aws: Account) -> dict[str, float] | None:
 
 
 def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Compare the account's quotas with the needs of an update.
-
-    All endpoints of the account share the quotas.
-    """
+    """Compare the account's quotas, which all its endpoints share, with an update's needs."""
     if (there := fetch_quotas(aws)) is None:
         yield CheckResult("quotas", "open", "the local AWS has no quotas")
         return
@@ -181,9 +167,8 @@ def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult
         demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
             said = f"Service Quotas doesn't list {name!r}; needed: {demand}"
-            yield CheckResult(
-                f"quota of {kind}", "open", said, "check it in the Service Quotas console"
-            )
+            remedy = "check it in the Service Quotas console"
+            yield CheckResult(f"quota of {kind}", "open", said, remedy)
             continue
         remedy = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, shared by all endpoints; needed: {demand}"
@@ -215,11 +200,9 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
-    count = sum(
-        count_update_instances(variant.planned_capacity[1], batches=batches)
-        for variant in environment.variants.values()
-        if variant.instance_types
-    )
+    placed = [variant for variant in environment.variants.values() if variant.instance_types]
+    most = [variant.planned_capacity[1] for variant in placed]
+    count = sum(count_update_instances(each, batches=batches) for each in most)
     said = f"{len(described)} with {free} free addresses"
     remedy = f"each instance needs an address; use larger subnets: {count} are needed at once"
     yield build_result("subnets", free >= count, said, remedy)
@@ -239,14 +222,10 @@ def check_network(environment: Environment, aws: Account) -> Iterator[CheckResul
 
 
 def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Report the call that the SageMaker SDK sends to AWS even if the local AWS is used.
-
-    Yields nothing unless the local AWS is used and the SDK is installed.
-    """
+    """Report the call that an installed SageMaker SDK sends to AWS, not to the local AWS."""
     if aws.has_custom_endpoint and importlib.util.find_spec("sagemaker"):
-        said = (
-            f"its default_bucket() calls AWS itself: https://sts.{environment.region}.amazonaws.com"
-        )
+        address = f"https://sts.{environment.region}.amazonaws.com"
+        said = f"its default_bucket() calls AWS itself: {address}"
         remedy = "pass a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, remedy)
 

@@ -12,14 +12,9 @@ from infra.parameters.sources import list_environment_names
 from model_packaging.refusal import PackagingError
 from servable.console.findings import echo_styled, wrap_text
 from servable.doctor.machine import CheckResult, State, check_machine
+from servable.project import environments
 from servable.project.completion import OPTIONAL_ENVIRONMENT
-from servable.project.environments import (
-    FIRST,
-    Project,
-    find_cdk_command,
-    format_stage_command,
-    pass_project,
-)
+from servable.project.environments import Project, pass_project
 from servable.verdict import VERDICTS
 
 STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
@@ -40,7 +35,8 @@ def doctor(project: Project, environment: str | None, local: bool, as_json: bool
     if environment is not None:
         loaded = project.load_valid(environment)
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
-        right, wrong = format_stage_command("deploy", name), f"{find_cdk_command()} deploy {name}"
+        right = environments.format_stage_command("deploy", name)
+        wrong = f"{environments.find_cdk_command()} deploy {name}"
         said = f"`{right}` deploys {name}; `{wrong}` matches no stack"
         looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
@@ -72,7 +68,8 @@ def doctor(project: Project, environment: str | None, local: bool, as_json: bool
                 click.echo("\n".join(lines))
         if environment is None:
             checks = [f"`servable doctor {name}`" for name in list_environment_names(project.files)]
-            note = f"the account wasn't checked; to check it: {' or '.join(checks) or FIRST}"
+            how = " or ".join(checks) or environments.FIRST
+            note = f"the account wasn't checked; to check it: {how}"
             width = shutil.get_terminal_size().columns
             click.echo("\n".join(wrap_text(note, width, "") if sys.stdout.isatty() else [note]))
     return code

@@ -12,22 +12,14 @@ from typing import Literal
 from infra.catalog import images
 from model_packaging.refusal import build_install_command
 from servable import __version__
-from servable.new.project_files import (
-    STAMP,
-    find_pinned_cli,
-    list_upgrade_steps,
-    read_writer_version,
-)
+from servable.new import project_files
 
 State = Literal["ok", "problem", "open", "unknown"]
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check.
-
-    `state` "open": not a problem by itself; "unknown": AWS gave no usable response.
-    """
+    """One check's result. "open" isn't a problem itself; "unknown": no usable response of AWS."""
 
     name: str
     state: State
@@ -49,10 +41,7 @@ TIMEOUT_SECONDS = 30
 
 
 def check_machine(root: Path) -> Iterator[CheckResult]:
-    """Check Python, the image's Python, Node, the CDK CLI, and the project's files.
-
-    It doesn't use the network.
-    """
+    """Check Python, the image's, Node, the CDK CLI, and the project's files, all offline."""
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
     yield build_result("Python", fine, said, "install Python 3.11 or newer")
@@ -60,10 +49,9 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
     node = _find_version(root, "node", "--version")
     fine = int(node.split(".")[0]) >= LEAST_NODE if node else False
     yield build_result("Node", fine, node or "not found", f"`{build_install_command('synth')}`")
-    cdk, wanted = _find_version(root, "cdk", "--version"), find_pinned_cli(root)
-    mend = (
-        f"`npm ci` in {root}; package.json pins {wanted or 'no version; `servable init` pins one'}"
-    )
+    cdk, wanted = _find_version(root, "cdk", "--version"), project_files.find_pinned_cli(root)
+    pinned = wanted or "no version; `servable init` pins one"
+    mend = f"`npm ci` in {root}; package.json pins {pinned}"
     fine = cdk is not None and wanted in (None, cdk)
     yield build_result("CDK CLI", fine, cdk or "not found", mend)
     yield check_project_files(root)
@@ -71,7 +59,7 @@ def check_machine(root: Path) -> Iterator[CheckResult]:
 
 def check_project_files(root: Path) -> CheckResult:
     """Check whether this version wrote the project's files; if not, report what to change."""
-    writer, here = read_writer_version(root), __version__
+    writer, here = project_files.read_writer_version(root), __version__
     if writer == here:
         return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():
@@ -83,8 +71,8 @@ def check_project_files(root: Path) -> CheckResult:
         said = f"written by servable {writer}; this is {here}"
     steps = [
         "read the section Upgrading in Servable's CHANGELOG.md",
-        *list_upgrade_steps(root),
-        f'then in cdk.json, context: "{STAMP}": "{here}"',
+        *project_files.list_upgrade_steps(root),
+        f'then in cdk.json, context: "{project_files.STAMP}": "{here}"',
     ]
     # Not a problem: a deployment need not wait until the files are compared.
     return CheckResult("project files", "open", said, "; ".join(steps))
@@ -105,10 +93,7 @@ def _check_image_python() -> CheckResult:
 
 
 def _find_version(root: Path, *command: str) -> str | None:
-    """Return the version of a program, or None if it isn't found or fails.
-
-    The project's own program is preferred to others.
-    """
+    """Return a program's version, the project's own first; None if it isn't found or fails."""
     places = [root / ".venv/bin", root / "node_modules/.bin", Path(sys.executable).parent]
     own = [str(folder / command[0]) for folder in places if (folder / command[0]).exists()]
     program = own[0] if own else shutil.which(command[0])

@@ -66,10 +66,7 @@ class GoldenSelection:
                 self._candidates[facet] = value, request
 
     def select(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
-        """Return at most `most` requests, each with the facets that it adds.
-
-        Requests that cover the most facets come first.
-        """
+        """Return at most `most` requests, the widest first, each with the facets it adds."""
         several = {request.event_id: request for _, request in self._candidates.values()}
         covers = {event: self._find_covered(request) for event, request in several.items()}
         rest = set(self._candidates)
@@ -87,10 +84,7 @@ class GoldenSelection:
 
 
 def find_facets(request: CapturedRequest) -> dict[Facet, float | None]:
-    """Return a request's kinds, each with None, and its extremes with a number each.
-
-    The number of an extreme is smaller the more extreme the request is.
-    """
+    """Return a request's kinds, each with None, and its extremes: the smaller, the more extreme."""
     media = parse_media_type(request.content_type)
     form, signature, inputs, rows = _read_request(request, media)
     facets: dict[Facet, float | None] = {
@@ -164,10 +158,7 @@ _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TY
 
 
 def explain_unsuitable(request: CapturedRequest) -> str | None:
-    """Return why a captured request can't be a golden request, or None if it can.
-
-    A golden request is sent with its content type alone, and its response must be a success.
-    """
+    """Return why a request can't be golden, sent with its content type alone; None if it can."""
     media = parse_media_type(request.content_type)
     if request.answer is None or request.answer.has_failed:
         return "without a successful response"
@@ -186,10 +177,7 @@ def explain_unsuitable(request: CapturedRequest) -> str | None:
 def build_golden_files(
     requests: Sequence[CapturedRequest], model: str, tolerance: float
 ) -> tuple[list[Golden], dict[str, bytes]]:
-    """Return a table for each request, and the content of captured-N and captured-N-answer by name.
-
-    `requests`: those for which `explain_unsuitable` returns None.
-    """
+    """Return a table of each suitable request, and captured-N's and captured-N-answer's content."""
     tables, files = [], dict[str, bytes]()
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # `explain_unsuitable` has checked it
@@ -203,10 +191,7 @@ def build_golden_files(
 
 
 def set_golden_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
-    """Return an environment file's text with `tables` as models.MODEL.also_golden.
-
-    They replace the tables that the file has there.
-    """
+    """Return an environment file's text with `tables` in place of models.MODEL.also_golden."""
     document: Any = tomlkit.parse(text)
     several = tomlkit.aot()
     for table in tables:

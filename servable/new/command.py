@@ -7,13 +7,7 @@ from pathlib import Path
 
 import click
 
-from servable.new.project_files import (
-    SERVICE,
-    build_project_files,
-    derive_service_name,
-    find_conflicts,
-    write_all,
-)
+from servable.new import project_files
 
 
 @click.command()
@@ -28,22 +22,20 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     cdk.json, requirements.txt, the CDK CLI's version, GitHub workflows, a README. No existing file
     is changed: if one of them exists, nothing is written.
     """
-    if name is not None and not re.fullmatch(SERVICE, name):
+    if name is not None and not re.fullmatch(project_files.SERVICE, name):
         raise click.UsageError(
             f"--name {name}: invalid service name; allowed: a lower-case letter, then lower-case "
             "letters, digits, and hyphens, at most 63 characters"
         )
     if ".." in directory.parts:  # of a folder that may not exist yet
         directory = directory.resolve()
-    service = name or derive_service_name(directory)
-    files = build_project_files(service)
-    if problems := find_conflicts(directory, files):
-        kept = (
-            "no file was written; run `servable init` there to add the missing files and keep these"
-        )
-        click.echo("\n".join([*problems, kept]), err=True)
+    service = name or project_files.derive_service_name(directory)
+    files = project_files.build_project_files(service)
+    if problems := project_files.find_conflicts(directory, files):
+        remedy = "run `servable init` there to add the missing files and keep these"
+        click.echo("\n".join([*problems, f"no file was written; {remedy}"]), err=True)
         return 1
-    write_all(directory, files)
+    project_files.write_all(directory, files)
     if as_json:
         click.echo(json.dumps({"service": service, "files": list(files)}, indent=2))
         return 0

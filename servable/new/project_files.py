@@ -85,10 +85,7 @@ def find_conflicts(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def write_all(root: Path, files: Mapping[str, str]) -> None:
-    """Write every file, or none: after any failure, remove the written files again.
-
-    Raises OSError; FileExistsError if one of the files exists.
-    """
+    """Write every file, or none; FileExistsError if one exists. Raises OSError."""
     written: list[Path] = []
     try:
         for name, text in files.items():
@@ -115,10 +112,7 @@ def find_pinned_cli(root: Path) -> str | None:
 
 
 def read_cdk_context(root: Path) -> dict[str, Any]:
-    """Return the context of cdk.json, which the CDK CLI passes to the app.
-
-    It is empty if there is no cdk.json.
-    """
+    """Return the context that cdk.json passes to the app; empty if there is no cdk.json."""
     context: dict[str, Any] = _read_json(root / "cdk.json").get("context", {})
     return context
 
@@ -160,10 +154,7 @@ def list_upgrade_steps(root: Path) -> list[str]:
 
 
 def is_base_extendable(root: Path, missing: Mapping[str, str]) -> bool:
-    """Return whether the project's base, or the one to be written, defines no model or variant.
-
-    A base that extends another file, or that can't be read, isn't extendable either.
-    """
+    """Return whether the base is readable, extends no file, and defines no model or variant."""
     try:
         text = missing.get(BASE) or (root / BASE).read_text(encoding="utf-8-sig")
         return not {"models", "variants", "extends"} & set(tomllib.loads(text))

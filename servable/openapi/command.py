@@ -38,10 +38,7 @@ def openapi(project: Project, environment: str) -> int:
 
 
 def build_document(environment: Environment, name: str) -> Schema:
-    """Return the OpenAPI document for the first variant's model.
-
-    Raises `PackagingError`, click.ClickException.
-    """
+    """Describe the first variant's model. Raises `PackagingError`, click.ClickException."""
     model = next(iter(environment.serving_variants.values())).model
     stated = environment.models[model]
     if stated.saved_model is None:
@@ -134,17 +131,13 @@ def _build_response_schema(signature: SignatureInfo, *, rows: bool) -> Schema:
     schema: Schema = {"type": "object", "required": sorted(outputs), "properties": outputs}
     if len(outputs) == 1:
         (schema,) = outputs.values()
-    form, schema = (
-        ("predictions", {"type": "array", "items": schema}) if rows else ("outputs", schema)
-    )
+    form = "predictions" if rows else "outputs"
+    schema = {"type": "array", "items": schema} if rows else schema
     return {"type": "object", "required": [form], "properties": {form: schema}}
 
 
 def _build_tensor_schema(key: str, spec: TensorInfo, *, row: bool) -> Schema:
-    """Return the schema of a tensor as nested arrays.
-
-    `row`: describe one row, without the first dimension.
-    """
+    """Return a tensor's schema as nested arrays; of a `row`, without the first dimension."""
     if spec.shape is None:
         return {"description": f"{spec.dtype} of any shape"}
     schema = _build_element_schema(key, spec.dtype)

@@ -30,13 +30,9 @@ from servable.package.package import (
     find_tensorflow_version,
     pack_models,
 )
+from servable.project import environments
 from servable.project.completion import OPTIONAL_ENVIRONMENT
-from servable.project.environments import (
-    FIXED_BY_PACKING,
-    Project,
-    pass_project,
-    select_lasting_errors,
-)
+from servable.project.environments import Project, pass_project
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -70,9 +66,8 @@ def package(
     With --list or --verify, inspect an existing archive.
     """
     if listed and verified:
-        raise click.UsageError(
-            "use either --list or --verify, not both; --verify also lists the content"
-        )
+        problem = "use either --list or --verify, not both; --verify also lists the content"
+        raise click.UsageError(problem)
     try:
         if listed:
             return _list_archive(listed, as_json)
@@ -89,13 +84,13 @@ def package(
 
 def _pack_environment(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
-    wrong = select_lasting_errors(findings)
+    wrong = environments.select_lasting_errors(findings)
     if wrong or not isinstance(loaded, ValidFile):
         return _print_problems(wrong, as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _pack_with_progress(loaded, find_links)
     # What the packages bring is known now, if it wasn't before.
-    unresolved = any(finding.rule == FIXED_BY_PACKING for finding in findings)
+    unresolved = any(finding.rule == environments.FIXED_BY_PACKING for finding in findings)
     if unresolved and (wrong := select_errors(check(loaded))):
         return _print_problems(wrong, as_json)
     if as_json:
@@ -175,12 +170,8 @@ def _is_package_file(name: str) -> bool:
     return "/code/lib/" in f"/{name}/"
 
 
-def _create_console() -> EscapingConsole:
-    return EscapingConsole(highlight=False, soft_wrap=True)
-
-
 def _print_package(package: Package, root: Path) -> None:
-    out = _create_console()
+    out = EscapingConsole(highlight=False, soft_wrap=True)
     before = package.tree.input_bytes
     if package.path is None:
         out.print(f"{package.model}: uploaded unpacked, under {package.key}/", style="bold")
@@ -206,7 +197,7 @@ def _print_package(package: Package, root: Path) -> None:
 
 
 def _print_verified(file: Path, verified: Verified) -> None:
-    out = _create_console()
+    out = EscapingConsole(highlight=False, soft_wrap=True)
     unpacked = sum(member.bytes for member in verified.members)
     files = sum(member.kind == "file" for member in verified.members)
     out.print(escape(str(file)), style="bold")
@@ -273,9 +264,7 @@ def _convert_versions(versions: Iterable[tuple[str, int, SavedModelInfo]]) -> li
             "variable_bytes": info.variable_bytes,
             "assets": list(info.assets),
             "has_warm_up": info.has_warm_up,
-            "signatures": {
-                name: dataclasses.asdict(signature) for name, signature in info.signatures.items()
-            },
+            "signatures": {key: dataclasses.asdict(one) for key, one in info.signatures.items()},
         }
         for model, number, info in versions
     ]

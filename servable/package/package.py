@@ -74,9 +74,8 @@ def pack_models(
             for servable in inputs.servables
             for number, folder in servable.find_versions().items()
         ]
-        key, tree, _ = compute_key_tree_and_hashes(
-            inputs, cache=loaded.root / MADE, progress=hashing
-        )
+        cache = loaded.root / MADE
+        key, tree, _ = compute_key_tree_and_hashes(inputs, cache=cache, progress=hashing)
         target = packed = None
         if model.compression == "gzip":
             target = loaded.root / ARCHIVES / f"{key}.tar.gz"
@@ -105,10 +104,7 @@ def _list_archives(environment: Environment) -> list[tuple[str, bool]]:
 
 
 def _fetch_wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
-    """Return the wheels of the lock file; resolve it again if it doesn't match.
-
-    Raises `PackagingError` if the Python of the model's image is unknown.
-    """
+    """Return the lock file's wheels; resolve a stale one again. Raises `PackagingError`."""
     if not has_requirements(code):
         return []
     environment = loaded.environment
@@ -136,10 +132,7 @@ def _list_containers(loaded: ValidFile) -> list[Variant]:
 
 
 def find_tensorflow_version(loaded: ValidFile | None) -> str:
-    """Return the TensorFlow version of the first variant's image, such as 2.20.
-
-    Without an environment, it is the newest version.
-    """
+    """Return the version of the first variant's image, such as 2.20, or else the newest."""
     version = images.list_versions()[-1]
     if loaded is not None:
         version = _select_tensorflow_version(loaded.environment, _list_containers(loaded)[0])
@@ -147,10 +140,7 @@ def find_tensorflow_version(loaded: ValidFile | None) -> str:
 
 
 def find_image_modules(loaded: ValidFile | None) -> ImageModules:
-    """Return the Python modules in the image of the first variant, or in the newest image.
-
-    Raises `PackagingError` if the image's modules are not documented.
-    """
+    """Return the modules in the first variant's or newest image. Raises `PackagingError`."""
     version = find_tensorflow_version(loaded)
     modules = find_modules(version)
     if modules is None:
@@ -161,10 +151,7 @@ def find_image_modules(loaded: ValidFile | None) -> ImageModules:
 
 
 def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
-    """Return the verification with the faults that its graphs have in the image's TensorFlow.
-
-    CPU kernels are required if the environment names an instance type without a GPU.
-    """
+    """Add the faults of the graphs in the image; an instance without a GPU needs CPU kernels."""
     version = find_tensorflow_version(loaded)
     table = find_op_table(version)
     every = [] if loaded is None else _list_containers(loaded)
@@ -194,10 +181,7 @@ def add_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
 
 
 def _select_tensorflow_version(environment: Environment, variant: Variant) -> str:
-    """Return the version of the variant's image.
-
-    It is the model's version, or the newest for the variant's instance type.
-    """
+    """Return the model's version, or the newest one for the variant's instance type."""
     return environment.models[variant.model].tensorflow or find_newest_version(
         find_machine(variant.variants_per_type[0].instance_type, variant.serverless_memory_mib)
     )

@@ -109,11 +109,7 @@ def _explain_errors(problem: str, remedy: str) -> Iterator[None]:
 
 
 def find_newest_approved(sagemaker: Any, name: str) -> str:
-    """Return the newest approved version in a package's group.
-
-    The result has the format of `name`: GROUP/VERSION or ARN. Raises `PinError` if the versions
-    can't be listed, or if no version is approved.
-    """
+    """Return a group's newest approved version in the format of `name`. Raises `PinError`."""
     group = name.rpartition("/")[0]
     # A group of another account is named by its ARN.
     asked = group.replace(":model-package/", ":model-package-group/")
@@ -153,10 +149,7 @@ def read_approved_package(sagemaker: Any, arn: str) -> tuple[str, str]:
 
 
 def measure_archive(s3: Any, uri: str) -> PinnedArchive:
-    """Return the hash and sizes of an object in S3, which is read in chunks.
-
-    Raises `PinError` if it can't be read.
-    """
+    """Return hash and sizes of an object in S3, read in chunks. Raises `PinError`."""
     bucket, key = split_uri(uri)
     digest, size_bytes, unpacked = hashlib.sha256(), 0, UnpackedSize()
     with _explain_errors(f"{uri}: cannot be read", "the uri and your credentials"):

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from servable.project.provided import LocalAws
 
 # A command waits for each call at most this long, and then reports that AWS did not answer.
-CONNECT_TIMEOUT_SECONDS = 5
-READ_TIMEOUT_SECONDS = 60
-_ATTEMPTS = 3
+CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, _ATTEMPTS = 5, 60, 3
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Returns the boto3 client of a service.
 Clients = Callable[[str], Any]
@@ -80,10 +78,7 @@ class Account:
         return self.endpoint_url is not None or urlsplit(address).hostname in LOOPBACK
 
     def build_process_variables(self) -> dict[str, str] | None:
-        """Return environment variables for a process that uses this account.
-
-        None means that the process can inherit this process's variables.
-        """
+        """Return a process's variables for this account; None: inherit this one's."""
         if self._aws is None:
             return None
         return self._aws.environment_over(os.environ, account=self.number, region=self.region)
@@ -123,10 +118,7 @@ class Account:
 def open_account(
     environment: Environment, *, local: bool = False, endpoint_url: str | None = None
 ) -> Account:
-    """Return the account of an environment, as boto3 clients.
-
-    `local`: use the running local AWS. Raises `PackagingError` if the local AWS is not running.
-    """
+    """Return an environment's account; PackagingError if a wanted `local` AWS isn't running."""
     aws = find_local_aws(find_state_folder()) if local else None
     if local and aws is None:
         problem = "the local AWS is not running"
@@ -136,10 +128,7 @@ def open_account(
 
 
 def choose_remedy(error: Exception, otherwise: str) -> str:
-    """Return the remedy for a failed call.
-
-    It is `otherwise`, unless the call went to a local AWS that has stopped.
-    """
+    """Return `otherwise`, unless the failed call went to a local AWS that has stopped."""
     url = str(getattr(error, "kwargs", {}).get("endpoint_url", ""))
     if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
         return otherwise
@@ -150,10 +139,7 @@ def choose_remedy(error: Exception, otherwise: str) -> str:
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Return whether an error means that the resource doesn't exist.
-
-    Each service has its own error code for it.
-    """
+    """Return whether the resource doesn't exist; each service has its own error code for it."""
     details = error.response.get("Error", {})
     code, message = (str(details.get(key, "")) for key in ("Code", "Message"))
     words = ("NotFound", "NoSuch", "DoesNotExist", "NonExist", "404", "UnknownResource")
@@ -163,10 +149,7 @@ def is_not_found(error: ClientError) -> bool:
 
 
 def fetch_or_none(call: Callable[..., Answered], **parameters: Any) -> Answered | None:
-    """Return the response of a call, or None if the resource doesn't exist.
-
-    Raises one of `AwsError` for every other error.
-    """
+    """Return a call's response; None if the resource doesn't exist. Raises other `AwsError`s."""
     try:
         return call(**parameters)
     except ClientError as error:

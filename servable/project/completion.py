@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click import Context, Parameter
 
 from servable.project.folder import FOLDER, find_project_folder
 
 
-def complete_environments(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
+def complete_environments(context: Context, parameter: Parameter, incomplete: str) -> list[str]:
     """Return the names of the project's environments that start with `incomplete`."""
     return [name for name in _list_environments(context) if name.startswith(incomplete)]
 
 
-def complete_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys that `--set` takes and that start with `incomplete`, each followed by `=`.
-
-    While no environment is named, return the names of all environments, each followed by a dot.
-    """
+def complete_keys(context: Context, parameter: Parameter, incomplete: str) -> list[str]:
+    """Return the keys of `--set` with this beginning, or environments while none is named."""
     environments = _list_environments(context)
     prefix = next((f"{name}." for name in environments if incomplete.startswith(f"{name}.")), "")
     name = prefix.removesuffix(".") or _find_named_environment(context)
@@ -38,9 +34,7 @@ def complete_keys(context: click.Context, parameter: click.Parameter, incomplete
     return [f"{prefix}{key}=" for key in keys if f"{prefix}{key}".startswith(incomplete)]
 
 
-def complete_revisions(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
+def complete_revisions(context: Context, parameter: Parameter, incomplete: str) -> list[str]:
     """Return HEAD and the branches and tags of the project that start with `incomplete`."""
     with context.scope(cleanup=False):
         root = find_project_folder()
@@ -53,9 +47,7 @@ def complete_revisions(
     return [name for name in ["HEAD", *listed.stdout.split()] if name.startswith(incomplete)]
 
 
-def complete_targets(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
+def complete_targets(context: Context, parameter: Parameter, incomplete: str) -> list[str]:
     """Return the environments and the revisions that start with `incomplete`."""
     revisions = complete_revisions(context, parameter, incomplete)
     return complete_environments(context, parameter, incomplete) + revisions
@@ -71,13 +63,13 @@ OPTIONAL_ENVIRONMENT = click.argument(
 )
 
 
-def _list_environments(context: click.Context) -> list[str]:
+def _list_environments(context: Context) -> list[str]:
     from infra.parameters.sources import list_environment_names
 
     return list_environment_names(_find_environments_folder(context))
 
 
-def _find_environments_folder(context: click.Context) -> Path:
+def _find_environments_folder(context: Context) -> Path:
     """Return the folder of the environment files, without checking that it exists."""
     with context.scope(cleanup=False):
         root = find_project_folder()
@@ -86,7 +78,7 @@ def _find_environments_folder(context: click.Context) -> Path:
     return here if given != FOLDER and here.is_dir() else root / given
 
 
-def _find_named_environment(context: click.Context) -> str | None:
+def _find_named_environment(context: Context) -> str | None:
     """Return the environment that the command line names, or None if it names none or several.
 
     Click leaves the arguments in `args` where the option that is being completed has no value
@@ -100,10 +92,7 @@ def _find_named_environment(context: click.Context) -> str | None:
 
 
 def _iterate_keys(at: tuple[str, ...], values: dict[str, Any]) -> Iterator[str]:
-    """Yield every key below the table `at`.
-
-    For tables whose names the file chooses, the names come from `values`.
-    """
+    """Yield every key below the table `at`; names that the file chooses come from `values`."""
     from infra.parameters.keys import list_keys
 
     for name in list_keys(at) or sorted(values):

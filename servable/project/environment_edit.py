@@ -22,10 +22,7 @@ class KeyChange:
 
 
 def apply_changes(text: str, changes: Sequence[KeyChange], *, note: str) -> str:
-    """Return the text of the file with these changes applied.
-
-    `note` says where new values come from and becomes their comment.
-    """
+    """Return the file's text with these changes; `note`, their source, becomes the comment."""
     document: Any = tomlkit.parse(text)
     for change in changes:
         _apply_change(document, change, note)

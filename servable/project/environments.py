@@ -43,10 +43,7 @@ SET = click.option(
 
 @dataclass(frozen=True)
 class Project:
-    """A project's folder, its environment files, and the keys that are set for this run.
-
-    The folders are looked up when they are needed: some commands also work outside a project.
-    """
+    """A project's folder, environment files, and keys for this run; looked up when needed."""
 
     folder: str = FOLDER
     """Folder of the files, relative to the working folder or to the project."""
@@ -188,10 +185,7 @@ def list_errors(loaded: "Loaded") -> list[str]:
 
 
 def _split_option(option: str, of: str | None) -> tuple[str, str]:
-    """Return ("ENV.KEY", VALUE) from the text of a `--set` option.
-
-    `of`: the environment's name, if the option may leave it out.
-    """
+    """Return ("ENV.KEY", VALUE) of a `--set` option, which may leave out the name `of`."""
     key, equals, value = option.partition("=")
     if of is not None and key:
         key = f"{of}.{key.removeprefix(f'{of}.')}"
@@ -213,11 +207,7 @@ def find_cdk_command() -> str:
 def format_stage_command(
     verb: str, name: str, *, folder: str = FOLDER, overrides: Mapping[str, str] | None = None
 ) -> str:
-    """Return the CDK command that does `verb`, such as deploy, with all stacks of an environment.
-
-    `folder`: the folder of the environment files, if it isn't the default. `overrides`: KEY to
-    value.
-    """
+    """Return the CDK command for all stacks of an environment. `overrides`: KEY to value."""
     context = [f"environments={folder}"] if folder != FOLDER else []
     context += [f"{name}.{key}={value}" for key, value in (overrides or {}).items()]
     options = (f" -c {shlex.quote(each)}" for each in context)

@@ -11,10 +11,7 @@ FOLDER = "environments"
 
 
 def is_project(folder: Path) -> bool:
-    """Return whether a folder is a project.
-
-    Its environments/ folder contains TOML files or their schema, or is empty.
-    """
+    """Return whether a folder's environments/ has TOML files or their schema, or is empty."""
     try:
         inside = [name.name for name in (folder / FOLDER).iterdir()]
     except OSError:

@@ -42,10 +42,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def find_local_aws(folder: Path) -> "LocalAws | None":
-    """Return the local AWS whose state is in a folder, or None if none runs there.
-
-    It is also None if servable-local isn't installed.
-    """
+    """Return the local AWS with its state in a folder; None if none runs or is installed."""
     try:
         from servable_local.aws import status
     except ModuleNotFoundError:

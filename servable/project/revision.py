@@ -26,23 +26,16 @@ def attach_revision(loaded: Iterable[Loaded], project: Project, revision: str) -
     """Return the environments, each with what its file described at `revision`. Raises RevisionError."""
     then = load_revision(project, revision)
     drafts = {name: old.draft for name, old in then.items()}
-    return [
-        replace(
-            current,
-            against=revision,
-            before=before,
-            deployed=build_deployed_variants(before) if before else {},
-        )
-        for current, before in ((current, drafts.get(current.name)) for current in loaded)
-    ]
+    attached = []
+    for current in loaded:
+        before = drafts.get(current.name)
+        deployed = build_deployed_variants(before) if before else {}
+        attached.append(replace(current, against=revision, before=before, deployed=deployed))
+    return attached
 
 
 def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
-    """Return the environments as they were at `revision`, by name.
-
-    The files that they point to are not extracted. Reads git's objects, neither the network nor
-    the working folder. Raises RevisionError.
-    """
+    """Return the environments at `revision`, without their other files. Raises RevisionError."""
     root, inside = project.root, _find_relative_folder(project, revision)
     listed = ("ls-tree", "--name-only", "-z", revision, "--", f"./{inside}/", "./cdk.json")
     with tempfile.TemporaryDirectory(prefix="servable-revision-") as copy:
@@ -56,10 +49,7 @@ def load_revision(project: Project, revision: str) -> dict[str, Loaded]:
 
 
 def find_revision_before_change(project: Project, keys: Iterable[str]) -> list[str]:
-    """Return the revision before the last commit that changed one of these keys in the project's files.
-
-    The list is empty if no commit did. Raises RevisionError.
-    """
+    """Return the revision before these keys' last change, or []. Raises RevisionError."""
     lines = rf"^[[:space:]]*({'|'.join(keys)})[[:space:]]*="
     inside = f"./{_find_relative_folder(project, 'HEAD')}"
     logged = ("log", "-1", "--format=%H", "-G", lines, "--", inside)
@@ -106,9 +96,8 @@ def _run_git(root: Path, revision: str, *arguments: str) -> str:
         command = ["git", "-C", str(root), *arguments]
         ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
-        raise RevisionError(
-            revision, "git is not installed, and --against needs it; install git"
-        ) from None
+        problem = "git is not installed, and --against needs it; install git"
+        raise RevisionError(revision, problem) from None
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["git failed"]
         said = lines[0].removeprefix("fatal: ")

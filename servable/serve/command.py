@@ -57,9 +57,8 @@ def take_snapshot(paths: Iterable[Path]) -> Snapshot:
 
 def list_changes(before: Snapshot, after: Snapshot) -> list[Path]:
     """Return the files that were added, changed, or deleted."""
-    return sorted(
-        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
-    )
+    paths = before.keys() | after.keys()
+    return sorted(path for path in paths if before.get(path) != after.get(path))
 
 
 class Reloader:
@@ -133,9 +132,8 @@ class Reloader:
         self._set_watched_paths(loaded)
         model = self._process.folder / f"model-{next(self._numbers)}"
         code = self._code
-        if code and all(
-            path.is_relative_to(code) and path.name not in _REQUIREMENTS for path in self._unapplied
-        ):
+        apart = [path for path in self._unapplied if path.name in _REQUIREMENTS]
+        if code and not apart and all(path.is_relative_to(code) for path in self._unapplied):
             inputs = build_archive_inputs(loaded.environment, known[name].model, loaded.root)
             _write_tree(inputs.build_code_tree(), model)
             served, what = replace(self._served, archive=None), "the code"  # it isn't packed
@@ -306,9 +304,8 @@ def _print_address(
     served: PreparedVariant, url: str, as_json: bool, process: EndpointProcess | None = None
 ) -> None:
     if as_json:
-        line: dict[str, Any] = {"url": url, "variant": served.variant}
-        line |= {"pid": process.pid} if process else {}
-        click.echo(json.dumps(line))
+        own = {"pid": process.pid} if process else {}
+        click.echo(json.dumps({"url": url, "variant": served.variant, **own}))
     else:
         click.echo(f"{url}/invocations serves variant {served.variant}; Ctrl-C ends it")
         for name in served.members:

@@ -53,21 +53,14 @@ def find_cached_path(artifact: Artifact) -> Path:
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 
 
-def _provide_s3_archive(
-    loaded: ValidFile, model: str, artifact: Artifact, *, download: bool
-) -> Path:
-    """Return the archive on this computer; with `download`, get a missing one with a progress bar.
-
-    Raises `PackagingError` if the archive is missing or can't be read, or if its hash differs
-    from the one in the environment file.
-    """
+def _provide_archive(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
+    """Return the archive; `download` a missing one with a progress bar. Raises `PackagingError`."""
     environment, target = loaded.environment, find_cached_path(artifact)
     if target.exists():
         return target
     if not download:
-        problem = (
-            f"models.{model} is an archive in S3, {artifact.uri}, that hasn't been downloaded yet"
-        )
+        archive = f"models.{model} is an archive in S3, {artifact.uri}"
+        problem = f"{archive}, that hasn't been downloaded yet"
         fix = f"`servable serve {loaded.name}` downloads it once to this computer"
         raise PackagingError(Path(loaded.file), problem, fix)
     s3 = Account(region=environment.region, number=environment.account).client("s3")
@@ -143,10 +136,7 @@ FAILED_RECORD = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedVariant:
-    """One variant, ready to be served.
-
-    `archive`: None in multi-model mode, where `members` has one archive for each model.
-    """
+    """One variant to serve; in multi-model mode it has `members`, and no `archive`."""
 
     variant: str
     archive: Path | None
@@ -164,11 +154,7 @@ class PreparedVariant:
     """Files of the warm-up requests that were packed here, by model."""
 
     def explain_failure(self, reason: str) -> str:
-        """Explain why a container doesn't start.
-
-        If a warm-up request fails, the explanation names its key and file; otherwise it is
-        `reason`.
-        """
+        """Explain why a container doesn't start: a warm-up request's key and file, or `reason`."""
         failed = FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):
@@ -209,10 +195,7 @@ def prepare_variant(
 
 
 def prepare_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
-    """Pack the model of a batch, with the job's container variables.
-
-    Otherwise it works like `prepare_variant`.
-    """
+    """Pack the model of a batch for its container variables, like `prepare_variant`."""
     decided = job.build_hosting(loaded.environment.region)
     return _prepare_model(loaded, job.name, job.batch.model, decided, None, download=download)
 
@@ -230,7 +213,7 @@ def _prepare_model(
     environment = loaded.environment
     model = environment.models[served]
     if model.artifact is not None and archive is None:
-        archive = _provide_s3_archive(loaded, served, model.artifact, download=download)
+        archive = _provide_archive(loaded, served, model.artifact, download=download)
     packed = {} if archive else _pack_models(loaded, {served, *(model.multi_model or [])})
     switch = {MULTI_MODEL_SWITCH: "true"} if model.multi_model else {}
     return PreparedVariant(
@@ -335,22 +318,17 @@ def serve_image(served: PreparedVariant, *, port: int) -> "provided.ImageContain
     )
 
 
-def _load_model(
-    process: "provided.EndpointProcess", name: str, archive: Path, folder: Path
-) -> None:
+def _load_model(process: "provided.EndpointProcess", name: str, archive: Path, into: Path) -> None:
     """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
-    folder.mkdir(parents=True)
+    into.mkdir(parents=True)
     try:
-        unpack(archive, folder)
+        unpack(archive, into)
     except ArchiveError as error:
         raise LaunchError(str(error)) from None
-    body = json.dumps({"model_name": name, "url": str(folder)}).encode()
+    body = json.dumps({"model_name": name, "url": str(into)}).encode()
     request = urllib.request.Request(f"{process.url}/models", body, method="POST")
     try:
-        with urllib.request.urlopen(request):
-            pass
+        urllib.request.urlopen(request).close()
     except urllib.error.HTTPError as error:
-        answer = error.read().decode()
-        raise LaunchError(
-            f"model {name} isn't loaded; see the log for the reason: {answer}"
-        ) from None
+        problem = f"model {name} isn't loaded; see the log for the reason"
+        raise LaunchError(f"{problem}: {error.read().decode()}") from None

@@ -1,4 +1,4 @@
-"""The frame of every benchmark: what it writes, shows, and returns."""
+"""The frame of every benchmark: what it writes, shows, and returns; and the page of verdicts."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import frame
+from benchmarks import frame, verdicts
+from tests.checkouts import ROOT
 
 COMPUTER = "2 cores"
+PAGE = verdicts.PAGE.read_text(encoding="utf-8")
+COMMANDS = ("check", "check --run", "tune", "verify", "rehearse", "plan")
+COMMANDS += ("load --gate", "replay --gate")
+PAGES = ("reference/rules", "tuning", "operating", "replay", "scaling", "updating", "pipelines")
 
 
 @pytest.fixture
@@ -49,9 +54,7 @@ def test_a_bound_is_for_the_median_and_decides_the_exit_code(
     assert f"`make bench-own`: {COMPUTER}." in page
 
 
-def test_a_claim_shows_if_every_repeat_is_within_and_is_no_failure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_is_no_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame.load_benchmark("own"), "CLAIMS", True)
     for ratio, word in (([2.5, 2.0, 3.0], "shows"), ([2.5, 1.9, 3.0], "doesn't show")):
         (folder / "ratios").write_text(json.dumps({"a / b": ratio}), encoding="utf-8")
@@ -77,3 +80,28 @@ def test_performance_md_is_what_the_results_make_and_every_ratio_has_a_bound() -
 def test_each_repeat_starts_with_a_different_way_and_has_its_own_ratio() -> None:
     assert [*frame.take_turns("abc", 3)] == [*"abc", *"bca", *"cab"]
     assert frame.divide([2.0, 9.0], [1.0, 3.0]) == [2.5, 2.0, 3.0]
+
+
+def test_a_verdict_is_wrong_where_it_says_the_contrary() -> None:
+    said = ["met", "holds", "better", "NOT met", "cannot be told"]
+    for passes, wrong in ((True, 1), (False, 3), (None, 0)):
+        assert verdicts.count_verdicts(passes, said) == [5, 3, 1, 1, wrong]
+    assert verdicts.count_verdicts(None, ["better", "falsely better"]) == [2, 2, 0, 0, 1]
+
+
+def test_the_table_is_of_the_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "verdicts.md"
+    copy.write_text(PAGE.partition("|load|")[0], encoding="utf-8")
+    monkeypatch.setattr(verdicts, "PAGE", copy)
+    verdicts.write_table()
+    assert copy.read_text(encoding="utf-8") == PAGE
+    measured = json.loads(verdicts.FILE.read_text(encoding="utf-8"))
+    assert set(measured) <= set(verdicts.MEASURES)
+    assert sum(len(result["cases"]) for result in measured.values()) <= 60
+
+
+def test_every_verdict_has_a_row_and_the_pages_of_the_commands_link_to_it() -> None:
+    for command in COMMANDS:
+        assert f"| [`{command}`](" in PAGE
+    for name in PAGES:
+        assert "verdicts.md" in (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")

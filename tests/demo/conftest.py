@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkouts import PATH, ROOT, run_in
+from tests.checkouts import PATH, ROOT, succeed_in
 
 P99_LATENCY_MS = 250  # allowed by the alarm: a busy computer alone must not set it off
 
@@ -14,7 +14,6 @@ P99_LATENCY_MS = 250  # allowed by the alarm: a busy computer alone must not set
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("assembly") / "cdk.out"
     alarm = ("-c", f"local.alarms.p99_latency_ms={P99_LATENCY_MS}")
-    synth = ("cdk", "synth", "local/*", "--quiet", "--output", str(folder))
-    ran = run_in(ROOT, *synth, *alarm, environment={**os.environ, "PATH": PATH})
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    synth = ("cdk", "synth", "local/*", "--quiet", "--output", folder)
+    succeed_in(ROOT, *synth, *alarm, environment={**os.environ, "PATH": PATH})
     return folder

@@ -1,9 +1,12 @@
 """`make demo`, to its end, and interrupted at every step."""
 
+import os
 import re
 import signal
+import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,42 +14,77 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.marked_demo import Demo
+from scripts import demo
+from tests.checkouts import PATH, ROOT
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes are left"),
 ]
-STEPS = [
-    "A local AWS on this computer",
-    "Deploy environments/local.toml",
-    "Invoke the endpoint",
-    "Compare the deployed resources",
-    "Deploy again",
-    "Override one setting",
-    "Destroy everything",
-]
-DEMO, FROM_STEP = "scripts.demo", "tests.demo.from_step"
+STEPS = ["A local AWS on this computer", *(step.title for step in demo.STEPS)]
+
+
+class Demo:
+    """The process of a demonstration, and all that it starts: children inherit its mark."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self.mark = f"MARK_OF_A_TEST={uuid.uuid4()}"
+        name, _, value = self.mark.partition("=")
+        own = {"PATH": PATH, "PYTHONUNBUFFERED": "1", name: value}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], cwd=ROOT, env=os.environ | own,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self.said: list[str] = []
+
+    def read_until(self, start: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if line.startswith(start):
+                return
+        pytest.fail(f"the demo ended before {start!r}:\n{''.join(self.said)}")
+
+    def read_to_the_end(self) -> int:
+        assert self.process.stdout is not None
+        self.said += list(self.process.stdout)
+        return self.process.wait()
+
+    def left(self) -> list[str]:
+        """Command lines of the processes it leaves, once they had time to end."""
+        deadline = time.monotonic() + 15.0
+        while (found := self.alive()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return found
+
+    def alive(self) -> list[str]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue  # gone, or not ours to read
+        return found
 
 
 def test_the_demo_compares_answers_and_leaves_nothing() -> None:
-    demo = Demo(DEMO)
-    code = demo.read_to_the_end()
-    said = "".join(demo.said)
+    own = Demo("scripts.demo")
+    code = own.read_to_the_end()
+    said = "".join(own.said)
     assert code == 0, said
     assert "local  as deployed" in said
     assert "CREATE_COMPLETE  AWS::SageMaker::Endpoint " in said
     assert "(no changes)" in said
-    assert len(demo.said) <= 25, said
-    programs = [line.split()[0] for line in demo.said[-3:]]
-    assert programs == ["source", "eval", "cdk"]
-    assert demo.left() == []
+    assert len(own.said) <= 25, said
+    assert [line.split()[0] for line in own.said[-3:]] == ["source", "eval", "cdk"]
+    assert own.left() == []
 
 
 def test_the_demo_prints_stack_events_on_request(assembly: Path) -> None:
-    demo = Demo(FROM_STEP, "Destroy everything", str(assembly), "-v")
-    code = demo.read_to_the_end()
-    said = "".join(demo.said)
+    own = Demo("tests.demo.from_step", "Destroy everything", str(assembly), "-v")
+    code = own.read_to_the_end()
+    said = "".join(own.said)
     assert code == 0, said
     assert re.search("DELETE_COMPLETE +AWS::SageMaker::Model ", said)
 
@@ -70,13 +108,13 @@ def interrupted(assembly: Path) -> Interrupt:
 
     @cache
     def once(step: str) -> Interrupted:
-        demo = Demo(FROM_STEP, step, str(assembly))
-        demo.read_until(step)
+        own = Demo("tests.demo.from_step", step, str(assembly))
+        own.read_until(step)
         time.sleep(0.7)  # into the step
-        running = " ".join(demo.alive())
-        demo.process.send_signal(signal.SIGINT)
-        code = demo.read_to_the_end()
-        return Interrupted(running, code, demo.said[-1], demo.left())
+        running = " ".join(own.alive())
+        own.process.send_signal(signal.SIGINT)
+        code = own.read_to_the_end()
+        return Interrupted(running, code, own.said[-1], own.left())
 
     return once
 

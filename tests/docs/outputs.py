@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from servable.main import servable
 from tests.checkouts import ROOT
-from tests.docs.command_lines import PROGRAMS
+from tests.docs.check_pages import PROGRAMS
 from tests.docs.pages import pages
 from tests.servable.test_check_against import git
 
@@ -52,22 +52,20 @@ class Shown:
         return re.fullmatch("".join(patterns), text) is not None
 
 
-def shown(root: Path = ROOT) -> Iterator[Shown]:
+def shown() -> Iterator[Shown]:
     """Every command in a console block of a page."""
-    for file in sorted({file for pattern in PAGES for file in root.glob(pattern)}):
+    for file in sorted({file for pattern in PAGES for file in ROOT.glob(pattern)}):
         for block in _BLOCK.findall(file.read_text(encoding="utf-8")):
             for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
                 command, *lines = part.rstrip().split("\n")
-                yield Shown(file.relative_to(root).as_posix(), command, tuple(lines))
+                yield Shown(file.relative_to(ROOT).as_posix(), command, tuple(lines))
 
 
-def made_from_files(root: Path = ROOT) -> list[Shown]:
+def made_from_files() -> list[Shown]:
     """Those whose output depends on the files alone."""
-    commands = ((one, shlex.split(one.command)) for one in shown(root))
-    elsewhere = {
-        "FILE",
-        "--adopt",
-    }  # what is live: tests/servable_local/aws/test_adopted_end_to_end.py
+    commands = ((one, shlex.split(one.command)) for one in shown())
+    # What is live: tests/servable_local/aws/test_adopted_end_to_end.py.
+    elsewhere = {"FILE", "--adopt"}
     return [one for one, words in commands if words[1] in MADE_HERE and not elsewhere & {*words}]
 
 
@@ -82,22 +80,17 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
+def typed() -> list[tuple[str, ...]]:
     """The commands in blocks of pages that need files alone and show no output, of environments
     that are here."""
     found = set()
-    with_output = {tuple(shlex.split(one.command)) for one in shown(root)}
-    for page in pages(root, PROGRAMS):
+    with_output = {tuple(shlex.split(one.command)) for one in shown()}
+    for page in pages(ROOT, PROGRAMS):
         for command in page.commands():
             words = command.words
             made = set(words) & {*page.made, "FILE", "--run", "--local", "--refresh"}
-            if (
-                not command.inline
-                and words[0] == "servable"
-                and words[1] in TYPED_HERE
-                and not made
-                and words not in with_output
-            ):
+            here = words[0] == "servable" and words[1] in TYPED_HERE and not command.inline
+            if here and not made and words not in with_output:
                 found.add(words)
     return sorted(found)
 
@@ -127,9 +120,8 @@ def rewrite(page: Path, folder: Path) -> None:
     for one in made_from_files():
         lines = output(one.command, folder) if page == ROOT / one.page else []
         if lines and not one.holds(lines):
-            text = text.replace(
-                "\n".join((f"$ {one.command}", *one.lines)), "\n".join((f"$ {one.command}", *lines))
-            )
+            old, new = ("\n".join((f"$ {one.command}", *each)) for each in (one.lines, lines))
+            text = text.replace(old, new)
     page.write_text(text, encoding="utf-8")
 
 

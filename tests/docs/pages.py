@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -57,23 +58,15 @@ GRAMMAR: dict[str, Callable[[str], object]] = {"toml": tomllib.loads, "python": 
 
 def is_grammatical(text: str, kind: str) -> bool:
     """Whether the text can be read as TOML or Python; of another kind any can."""
-    try:
+    with suppress(tomllib.TOMLDecodeError, SyntaxError):
         GRAMMAR.get(kind, str)(text)
-    except (tomllib.TOMLDecodeError, SyntaxError):
-        return False
-    return True
+        return True
+    return False
 
 
-PATTERNS = (
-    "*.md",
-    ".github/*.md",
-    "docs/*.md",
-    "docs/reference/*.md",
-    "docs/decisions/*.md",
-    "examples/*/README.md",
-    "packages/*/README.md",
-)
-DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
+_FOLDERS = (".github/", "docs/", "docs/reference/", "docs/decisions/")
+PATTERNS = ("*.md", *(f"{folder}*.md" for folder in _FOLDERS))
+PATTERNS += ("examples/*/README.md", "packages/*/README.md")
 
 
 class UnclearPageError(Exception):
@@ -126,20 +119,19 @@ class Page:
 
     def commands(self) -> list[Command]:
         """Commands in blocks and in code inside sentences. Raises `UnclearPageError`."""
-        if self.name.startswith(DECISIONS):
+        if self.name.startswith("docs/decisions/"):  # meant on a day; its commands may be gone
             return []
         found = [command for token in self._blocks for command in self._block(token)]
         for line, said in self.said():
             words = tuple(said.split())
-            if len(words) > 1 and words[0] in _SAID_INLINE:
+            if len(words) > 1 and words[0] in ("servable", "make", "cdk"):
                 found.append(Command(self.name, line, words, inline=True))
         return found
 
     def said(self) -> list[tuple[int, str]]:
         """(line, content) of all code inside sentences, and inside comments of TOML."""
-        return [
-            (line, child.content) for line, child in self._inline() if child.type == "code_inline"
-        ] + [one for token in self._tables() for one in _in_comments(token)]
+        code = [(at, one.content) for at, one in self._inline() if one.type == "code_inline"]
+        return code + [one for token in self._tables() for one in _in_comments(token)]
 
     def tables(self) -> list[tuple[int, dict[str, Any]]]:
         """(line, content) of every block of TOML."""
@@ -193,7 +185,6 @@ class Page:
         return f"{self.name}:{_line(token)}: {problem}; fence it as one of {', '.join(KINDS)}"
 
 
-_SAID_INLINE = ("servable", "make", "cdk")
 _COMMENT = re.compile(r"""(?:[^#"']|"[^"]*"|'[^']*')*#(.*)""")  # no string over several lines
 
 

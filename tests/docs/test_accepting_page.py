@@ -6,7 +6,7 @@ import shlex
 import textwrap
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import boto3
@@ -14,13 +14,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws import down, up
-from tests.checkouts import PATH, ROOT, checkout, run_in
+from tests.checkouts import GOLDEN, PATH, ROOT, checkout, run_in
 from tests.servable_local.aws.inventory import inventory
 
 PAGE = (ROOT / "docs/accepting.md").read_text(encoding="utf-8")
 ACCOUNT, REGION = "111111111111", "eu-west-1"  # of the page
 SECONDS_PER_MINUTE = 2
-GOLDEN = (ROOT / "examples/ranker/golden/request-rows.json").read_bytes()
 # A busy computer sends late, which ends a load test with 1; its requests arrive all the same.
 ALLOWED_CODES = {"servable doctor": {1}, "servable load": {0, 1, 3}}
 FAULTY = "code=faulty"
@@ -48,32 +47,17 @@ def _read_steps() -> list[tuple[list[str], list[str]]]:
     return steps
 
 
-def _write_files(project: Path) -> None:
-    """Write the files that the page names, as it shows them."""
-    shown = re.findall(r"this to `(\S+)`.*?```\w+\n(.*?)```", PAGE, re.DOTALL)
-    assert [name for name, _ in shown] == [
-        "environments/prove.toml",
-        "environments/sleeper.toml",
-        "faulty/inference.py",
-    ]
-    for name, text in shown:
-        (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(text, encoding="utf-8")
-
-
 @contextmanager
 def _golden_requests() -> Iterator[None]:
     """Send golden requests, as the function does on AWS; the local AWS runs no functions."""
     done, runtime = threading.Event(), boto3.client("sagemaker-runtime", region_name=REGION)
+    call = {"EndpointName": "ranker-prove", "ContentType": "application/json"}
+    body = (GOLDEN / "request-rows.json").read_bytes()
 
     def send() -> None:
         while not done.wait(0.05):
-            try:
-                runtime.invoke_endpoint(
-                    EndpointName="ranker-prove", ContentType="application/json", Body=GOLDEN
-                )
-            except ClientError:
-                pass  # the faulty instance's 500
+            with suppress(ClientError):  # the faulty instance's 500
+                runtime.invoke_endpoint(**call, Body=body)
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -98,11 +82,14 @@ def _type(line: str, project: Path, environment: Mapping[str, str]) -> tuple[int
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_ten_steps_hold_and_leave_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ten_steps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = checkout(tmp_path / "project")
-    _write_files(project)
+    shown_files = re.findall(r"this to `(\S+)`.*?```\w+\n(.*?)```", PAGE, re.DOTALL)
+    environments = ["environments/prove.toml", "environments/sleeper.toml"]
+    assert [name for name, _ in shown_files] == [*environments, "faulty/inference.py"]
+    for name, text in shown_files:
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
     aws = up(folder=project / ".servable", seconds_per_minute=SECONDS_PER_MINUTE)
     try:
         environment = aws.environment_over(
@@ -114,17 +101,12 @@ def test_the_ten_steps_hold_and_leave_nothing(
         for lines, shown in _read_steps():
             output = ""
             for line in lines:
-                if FAULTY in line:
-                    with _golden_requests():
-                        code, said = _type(line, project, environment)
-                    allowed = {1}
-                elif "--rates" in line:  # a busy computer sends too few for the scaling to see
-                    with _golden_requests():
-                        code, said = _type(line, project, environment)
-                    allowed = ALLOWED_CODES["servable load"]
-                else:
+                # With --rates a busy computer sends too few for the scaling to see.
+                faulty, asked = FAULTY in line, FAULTY in line or "--rates" in line
+                with _golden_requests() if asked else nullcontext():
                     code, said = _type(line, project, environment)
-                    allowed = ALLOWED_CODES.get(" ".join(line.split()[:2]), {0})
+                usual = ALLOWED_CODES.get(" ".join(line.split()[:2]), {0})
+                allowed = {1} if faulty else usual
                 assert code in allowed, f"{line}: {code}\n{said}"
                 output += said
                 if line.startswith("cdk bootstrap"):

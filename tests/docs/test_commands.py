@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,15 +27,18 @@ import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
-from servable.captured.lines import CapturedRequest, RecordedAnswer, format_line
+from servable.captured.lines import RecordedAnswer, format_line
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.checkouts import GOLDEN, PATH, ROOT, bootstrapped, checkout, run_in
 from tests.conftest import valid
-from tests.docs import outputs
-from tests.docs.outputs import Shown
-from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
+from tests.docs import outputs, test_accepting_page
+from tests.docs.check_pages import PROGRAMS
+from tests.docs.pages import commands, pages
+from tests.docs.test_readme import README
+from tests.docs.test_tutorial import PICTURES, TYPED, typed
 from tests.presets import synthesised
+from tests.servable.replay.captures import request
 from tests.servable.test_check_against import git
 from tests.servable.tune.formula_trials import FormulaTrials
 
@@ -63,7 +67,50 @@ EXITS = {
 TOO_BUSY = "excluded: sent late"  # a load test on a busy computer ends with 1
 TOO_SLOW = "minutes are too short for a comparison"  # a search on a busy computer ends with 2
 SERVED_AT = "http://127.0.0.1:8080"
-GOLDEN = ROOT / "examples" / "ranker" / "golden"
+# Programs of the shell; what they do is seen in the tutorial's test.
+SHELL = ("cd", "echo", "eval", "export", "mkdir", "source")
+# Which test types a command, and why some are not typed.
+_EXCEPTIONS = tomllib.loads((ROOT / "tests/docs/page_commands.toml").read_text(encoding="utf-8"))
+TYPED_BY: dict[str, str] = _EXCEPTIONS["typed_by"]
+NOT_TYPED: dict[str, str] = _EXCEPTIONS["not_typed"]
+Words = tuple[str, ...]
+
+
+def is_meant(pattern: str, command: str) -> bool:
+    """Whether a line of the file is about the command; … stands for any text."""
+    return re.fullmatch(re.escape(pattern).replace("…", ".*"), command) is not None
+
+
+def on_pages() -> dict[Words, list[str]]:
+    """{command: the places where it stands in a block}."""
+    found: dict[Words, list[str]] = {}
+    for page in pages(ROOT, PROGRAMS):
+        for command in page.commands():
+            if not command.inline and command.program not in SHELL:
+                found.setdefault(command.words, []).append(f"{command.page}:{command.line}")
+    return found
+
+
+def _by_other_tests() -> Iterator[Words]:
+    """The commands that the tests of the tutorial, the README, the ten steps, and outputs type."""
+    for line in (*TYPED, *typed(PICTURES), *README, *test_accepting_page.read_lines()):
+        yield from (words for _, words in commands(line))
+    yield from outputs.typed()
+    for shown in outputs.made_from_files():
+        yield from (words for _, words in commands(shown.command))
+
+
+def typed_here() -> list[Words]:
+    """Those that no other test types, in an order in which each finds what it needs."""
+    others = set(_by_other_tests())
+    here = [
+        words
+        for words in on_pages()
+        if words not in others
+        and not any(is_meant(pattern, " ".join(words)) for pattern in TYPED_BY | NOT_TYPED)
+        and not {"my-model", "my-model/*"} & set(words)  # the tutorial's, once more
+    ]
+    return sorted(here, key=lambda words: ("down" in words, "--write" in words))
 
 
 class Reader:
@@ -99,7 +146,9 @@ class Reader:
                 return self._verify(typed)
             case ["servable", command, *_] if command != "serve":
                 return outputs.run(typed, self.folder)
-        raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
+        raise AssertionError(
+            "tests/docs/page_commands.toml must say which test types it, or why none"
+        )
 
     def _verify(self, typed: list[str]) -> tuple[int, str]:
         """The exit code and output, once no update or scaling runs: then verify asks to wait."""
@@ -162,15 +211,11 @@ class Reader:
 
 def _asked(service: str, operation: str, options: list[str]) -> str:
     """What the AWS CLI would ask, by boto3: the CLI is not installed with the project."""
-    named = zip(options[::2], options[1::2], strict=True)
-    given = {_camel(name.removeprefix("--")): value for name, value in named}
-    if given.get("AwsServiceName"):
-        given["AWSServiceName"] = given.pop("AwsServiceName")
+    given = {}
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        words = (word.capitalize() for word in name.removeprefix("--").split("-"))
+        given["".join(words).replace("AwsService", "AWSService")] = value
     return str(getattr(boto3.client(service), operation.replace("-", "_"))(**given))
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))
 
 
 def small_project(folder: Path) -> Path:
@@ -199,18 +244,9 @@ def small_project(folder: Path) -> Path:
 
 def captured() -> bytes:
     """A captured request with its answer, as a line."""
-    recorded = CapturedRequest(
-        event_id="4c0ffee1",
-        time=0.0,
-        content_type="application/json",
-        body=(GOLDEN / "request-rows.json").read_bytes(),
-        answer=RecordedAnswer(
-            body=(GOLDEN / "answer-rows.json").read_bytes(), content_type="application/json"
-        ),
-        file="",
-        line=1,
-    )
-    return format_line(recorded) + b"\n"
+    sent, came = ((GOLDEN / f"{name}-rows.json").read_bytes() for name in ("request", "answer"))
+    answer = RecordedAnswer(body=came, content_type="application/json")
+    return format_line(request(1, body=sent, answer=answer)) + b"\n"
 
 
 @contextmanager
@@ -243,10 +279,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             patch.setenv(name, value)
         try:
             bootstrapped(aws)
-            boto3.client("s3").create_bucket(Bucket="captured-requests")
-            boto3.client("s3").put_object(
-                Bucket="captured-requests", Key="captured/17-02-431.jsonl", Body=captured()
-            )
+            s3, bucket = boto3.client("s3"), "captured-requests"
+            s3.create_bucket(Bucket=bucket)
+            s3.put_object(Bucket=bucket, Key="captured/17-02-431.jsonl", Body=captured())
             yield made
         finally:
             made.close()
@@ -277,12 +312,9 @@ def test_a_command_of_a_page_works(words: Words, answers: dict[Words, tuple[int,
     assert code in allowed, f"{on_pages()[words]}: {code}: {said}"
     # On a slow computer more than 15 of the local AWS's minutes of 2 s pass before the first request.
     lines = [line for line in said.rstrip().splitlines() if "no requests in the first" not in line]
-    wrong = [one.page for one in _shown(words) if not one.holds(lines)]
+    shown = [one for one in outputs.shown() if tuple(shlex.split(one.command)) == words]
+    wrong = [one.page for one in shown if not one.holds(lines)]
     assert not wrong, f"{wrong} show another output than this:\n{said}"
-
-
-def _shown(words: Words) -> list[Shown]:
-    return [one for one in outputs.shown() if tuple(shlex.split(one.command)) == words]
 
 
 def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> None:
@@ -294,12 +326,8 @@ def test_the_containers_log_has_no_warning(answers: object, reader: Reader) -> N
 
 def test_every_exception_is_on_a_page_and_names_a_test_that_is_there() -> None:
     commands = [" ".join(words) for words in on_pages()]
-    unused = [
-        pattern
-        for pattern in TYPED_BY | NOT_TYPED
-        if not any(is_meant(pattern, command) for command in commands)
-    ]
-    assert unused == []
+    for pattern in TYPED_BY | NOT_TYPED:
+        assert any(is_meant(pattern, command) for command in commands), pattern
     for test in sorted(set(TYPED_BY.values())):
         file, _, name = test.partition("::")
         assert f"\ndef {name}(" in (ROOT / file).read_text()

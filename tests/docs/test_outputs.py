@@ -1,4 +1,7 @@
-"""Every output on a page that begins with `$ servable` is what the command prints now."""
+"""Every output on a page that begins with `$ servable` is what the command prints now.
+
+The table of docs/updating.md says of each cell what `plan` says beforehand.
+"""
 
 import re
 import shutil
@@ -9,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from infra.parameters.rollout import FAULTS
 from servable.load import run
 from servable.load.load_test import Schedule
 from servable.load.objective import Objective
@@ -16,6 +20,7 @@ from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 from tests.servable.tune.queueing import curve
+from tests.servable_local.aws.rollout_cells import STRATEGIES, predicted, row
 
 SHOWN = [
     # Days are computed, or a template is synthesised: seconds of a processor.
@@ -41,9 +46,7 @@ def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> No
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("words", outputs.typed(), ids=" ".join)
-def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
-    words: tuple[str, ...], project: Path
-) -> None:
+def test_a_command_that_needs_files_alone_works(words: tuple[str, ...], project: Path) -> None:
     code, said = outputs.run(words, project)
     assert code == 0, said
 
@@ -73,3 +76,10 @@ def test_an_ellipsis_stands_for_any_lines_or_any_text_in_a_line_and_nothing_else
     for lines in [("a",), ("…", "a"), ("a", "c")]:
         assert not holds(*lines)
     assert holds("a … (d)", output=("a b c (d)",))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_row_of_the_table_of_rollouts_is_what_plan_says(strategy: str) -> None:
+    cells = {fault: predicted(strategy, fault) for fault in FAULTS}
+    page = (ROOT / "docs" / "updating.md").read_text(encoding="utf-8")
+    assert row(strategy, cells) in page.splitlines()

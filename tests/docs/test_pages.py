@@ -1,14 +1,24 @@
-"""Every link leads somewhere, and every command in a page is one that its program takes."""
+"""Every link leads somewhere, and every command in a page is one that its program takes.
 
+Also AGENTS.md, here and in a new project, and llms.txt; what is generated; versions of clients.
+"""
+
+import json
+import re
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 
-from scripts import demo
+from scripts import demo, generate
+from scripts.check import CHECKS
+from scripts.documentation.reference_pages import render_commands
+from servable.main import COMMANDS
+from servable.new.project_files import TEMPLATE
 from tests.checkouts import ROOT
 from tests.docs import check_pages
-from tests.docs.command_lines import PROGRAMS
+from tests.docs.check_pages import PROGRAMS
 from tests.docs.pages import pages
 
 # (what a page says, what the check says of it)
@@ -103,3 +113,63 @@ def test_the_demo_ends_with_commands_that_their_programs_take(project: Path) -> 
     commands = "\n".join(line for line in lines if not line.startswith("export "))
     (project / "docs" / "page.md").write_text(f"# A page\n\n```sh\n{commands}\n```\n")
     assert check_pages.problems(project) == []
+
+
+def test_pages_for_agents_are_short_and_their_links_name_pages() -> None:
+    llms = ROOT / "docs" / "llms.txt"
+    for file in (ROOT / "AGENTS.md", TEMPLATE / "AGENTS.md", llms):
+        assert 20 < len(file.read_text(encoding="utf-8").splitlines()) <= 120
+
+    links = re.findall(r"\]\(([^)]+)\)", llms.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (ROOT / link).with_suffix(".md").is_file()]
+    assert (missing, len(links) > 10) == ([], True)
+
+
+def test_every_command_of_a_new_projects_page_exists(project: Path) -> None:
+    text = (TEMPLATE / "AGENTS.md").read_text(encoding="utf-8")
+    (project / "README.md").write_text(text.replace("ENV/", "prod/").replace("ENV", "prod"))
+    assert check_pages.problems(project) == []
+
+
+def test_the_versions_of_clients_on_the_page_are_those_of_the_locks() -> None:
+    page = (ROOT / "docs/local-aws.md").read_text(encoding="utf-8")
+    section = page.partition("### Clients that were run against it")[2].partition("### ")[0]
+    names = "aws-cdk|boto3|awscli|sagemaker|@aws-sdk/client-sagemaker-runtime"
+    shown = dict(re.findall(rf"(?<![\w/-])({names}) ([0-9.]+[0-9])", section))
+    lock = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^(boto3|awscli|sagemaker)==(\S+)", lock, re.MULTILINE))
+    package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+    assert shown == locked | package["devDependencies"]
+
+
+def test_make_check_looks_for_stale_files_and_broken_pages() -> None:
+    for check in ["scripts/generate.py", "tests.docs.check_pages"]:
+        assert any(check in command for command in CHECKS.values())
+    named = {f"## servable {command}" for command in COMMANDS}
+    assert named <= set((ROOT / "docs/reference/commands.md").read_text().splitlines())
+
+
+def test_a_generated_file_with_one_letter_changed_or_missing_is_stale(tmp_path: Path) -> None:
+    wanted = {"docs/a.md": "a page\n", "docs/b.md": "a page\n", "docs/c.md": "a page\n"}
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("a page\n")
+    (tmp_path / "docs" / "b.md").write_text("b page\n")
+    assert sorted(generate.find_stale_files(tmp_path, wanted)) == ["docs/b.md", "docs/c.md"]
+
+
+def test_a_stale_file_fails_the_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(generate, "GENERATED", {"docs/page.md": lambda: "new\n"})
+    said = generate.main(["--check"], tmp_path)
+    assert said == "stale: docs/page.md; run: python scripts/generate.py"
+
+
+def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
+    @click.group(name="servable")
+    def group() -> None: ...
+
+    def page(*options: str) -> str:
+        params = [click.Option([option]) for option in options]
+        group.commands = {"check": click.Command("check", params=list(params))}
+        return render_commands(group)
+
+    assert page("--json") != page("--json", "--explain")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from servable.invoke.command import invoke
 from tests.checkouts import ROOT
 from tests.docs.test_tutorial import copied, run, typed
 
@@ -50,14 +49,9 @@ def type_in_terminal(folder: Path, text: str, variables: dict[str, str]) -> tupl
     """Return the exit code and output of a script in a terminal whose user confirms every question."""
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
-        ["timeout", "--foreground", "--kill-after=10", "540", "bash", "-c", text],
-        cwd=folder,
-        env=variables,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-    )
+        ["timeout", "--foreground", "--kill-after=10", "540", "bash", "-c", text], cwd=folder,
+        env=variables, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+    )  # fmt: skip
     os.close(terminal)
     printed, confirmed = b"", 0
     while True:
@@ -80,8 +74,6 @@ def test_every_command_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> N
         next((there for command, there in INSTEAD.items() if line.startswith(command)), line)
         for line in README
     ]
-    if not any("-i" in parameter.opts for parameter in invoke.params):
-        lines = [line.replace("-i features=@features.npy", "--body request.json") for line in lines]
     # Without this environment on PATH: `source .venv/bin/activate` must provide cdk and servable.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     folders = kept["PATH"].split(os.pathsep)
@@ -92,12 +84,10 @@ def test_every_command_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> N
         code.mkdir(parents=True)
         (code / "inference.py").write_text(HANDLERS)
         subprocess.run([sys.executable, "-c", MODEL], cwd=copy, check=True, capture_output=True)
-        (copy / "request.json").write_text('{"instances": [[1, 2, 3, 4]]}')
         (copy / "environments" / "my-model.toml").write_text(ENVIRONMENT)
+        typed_lines = "\n".join(["set -ex -o pipefail", *lines])
         try:
-            ended, printed = type_in_terminal(
-                copy, "\n".join(["set -ex -o pipefail", *lines]), variables
-            )
+            ended, printed = type_in_terminal(copy, typed_lines, variables)
         finally:
             run(copy, "servable local down", timeout_seconds=60)
     assert ended == 0, printed[-6000:]

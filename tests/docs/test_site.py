@@ -4,7 +4,6 @@ import functools
 import http.server
 import json
 import re
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from markdown_it import MarkdownIt
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, succeed_in
 from tests.chromium import chromium
 from tests.docs.pages import PATTERNS
 
@@ -72,29 +71,20 @@ def page_of(source: Path) -> Path:
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Elements]:
     """Every page of the site, as `make site` writes it."""
-    ran = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return {
-        page: Elements(page.read_text(encoding="utf-8"), within="article")
-        for page in SITE.rglob("*.html")
-    }
+    succeed_in(ROOT, "make", "site", timeout_seconds=600)
+    texts = {page: page.read_text(encoding="utf-8") for page in SITE.rglob("*.html")}
+    return {page: Elements(text, within="article") for page, text in texts.items()}
 
 
-def test_every_page_is_on_the_site_with_the_elements_of_commonmark_and_no_mark_up_as_text(
-    pages: dict[Path, Elements],
-) -> None:
+def test_every_page_is_whole_on_the_site(pages: dict[Path, Elements]) -> None:
     assert [str(source) for source in SOURCES if page_of(source) not in pages] == []
 
     # The site's Markdown is read by another parser than GitHub's: a list that it does not see
     # would stand there as text.
     commonmark = MarkdownIt("commonmark").enable("table")
-    wrong = {}
     for source in SOURCES:
-        text = (ROOT / source).read_text(encoding="utf-8")
-        expected = Elements(commonmark.render(text)).counted
-        if pages[page_of(source)].counted != expected:
-            wrong[str(source)] = (pages[page_of(source)].counted, expected)
-    assert wrong == {}
+        expected = Elements(commonmark.render((ROOT / source).read_text(encoding="utf-8"))).counted
+        assert pages[page_of(source)].counted == expected, source
     raw = [
         f"{page.relative_to(SITE)}: {text.strip()[:80]}"
         for page, elements in pages.items()
@@ -104,9 +94,7 @@ def test_every_page_is_on_the_site_with_the_elements_of_commonmark_and_no_mark_u
     assert raw == []
 
 
-def test_every_link_leads_within_the_site_and_nothing_is_loaded_from_another_host(
-    pages: dict[Path, Elements],
-) -> None:
+def test_no_link_is_dead_and_no_other_host_is_asked(pages: dict[Path, Elements]) -> None:
     anchors = {
         page: {attributes.get("id") for _, attributes in elements.found}
         for page, elements in pages.items()
@@ -168,18 +156,11 @@ def test_no_code_block_or_table_is_cut(address: str, width: int) -> None:
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_the_navigation_names_the_kinds_of_pages_and_has_titles(
-    pages: dict[Path, Elements],
-) -> None:
+def test_the_navigation_has_sections_and_titles(pages: dict[Path, Elements]) -> None:
     html = (SITE / "docs" / "serving.html").read_text(encoding="utf-8")
-    sections = re.findall(
-        r'<label class="md-nav__title" for="__nav_\d">.*?</span>([^<]+)', html, re.DOTALL
-    )
-    assert [section.strip() for section in sections] == [
-        "How-to guides",
-        "Reference",
-        "Explanation",
-    ]
+    label = r'<label class="md-nav__title" for="__nav_\d">.*?</span>([^<]+)'
+    sections = [section.strip() for section in re.findall(label, html, re.DOTALL)]
+    assert sections == ["How-to guides", "Reference", "Explanation"]
     titles = [" ".join(text.split()) for text in re.findall(r'"md-ellipsis">\s*([^<]+)', html)]
     assert [title for title in titles if re.search(r"README|_|\.md", title)] == []
     assert any(title.startswith("0001: ") for title in titles)

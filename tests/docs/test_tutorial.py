@@ -5,16 +5,14 @@ import os
 import platform
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.checkouts import PATH, ROOT, checkout
+from tests.checkouts import PATH, ROOT, Ran, checkout, run_in
 from tests.packaging.wheelhouse import installed_wheel
 
 
@@ -83,78 +81,57 @@ def copied(folder: Path) -> Iterator[Path]:
     run(project, f"servable --project {MINE} local down", timeout_seconds=60)
 
 
-def run(
-    project: Path, text: str, *, timeout_seconds: float, variables: Mapping[str, str] = {}
-) -> subprocess.CompletedProcess[str]:
+def run(project: Path, text: str, *, timeout_seconds: float, more: Mapping[str, str] = {}) -> Ran:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return subprocess.run(
-        # It ends the whole group, the second terminal too, where ours would end the shell alone.
-        ["timeout", "--kill-after=10", f"{timeout_seconds}", "bash", "-c", text],
-        cwd=project,
-        env={**kept, "PATH": PATH, "PYTHONPATH": str(project), **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+    environment = {**kept, "PATH": PATH, "PYTHONPATH": str(project), **more}
+    # It ends the whole group, the second terminal too, where ours would end the shell alone.
+    ending = ("timeout", "--kill-after=10", f"{timeout_seconds}")
+    bash, seconds = ("bash", "-c", f"exec 2>&1\n{text}"), timeout_seconds + 20
+    return run_in(
+        project, *ending, *bash, environment=environment, given="", timeout_seconds=seconds
     )
 
 
 def test_the_tutorial_goes_from_the_model_to_the_verified_deployment() -> None:
-    programs = [" ".join(line.split()[:2]) for line in TYPED]
     wanted = ["init", "check", "serve", "tune", "deploy", "verify"]
-    assert [program.split()[1] for program in programs if program.split()[1] in wanted] == wanted
+    assert [word for line in TYPED if (word := line.split()[1]) in wanted] == wanted
 
 
-@dataclass
-class Followed:
-    """The tutorial but for its section on pictures, typed into `copy`."""
-
-    copy: Path
-    ran: subprocess.CompletedProcess[str]
+Followed = tuple[Path, Ran]
+"""The copy that the tutorial but for its pictures was typed into, and what came of it."""
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     with copied(tmp_path_factory.mktemp("tutorial")) as copy:
-        yield Followed(copy, run(copy, script(TYPED), timeout_seconds=540))
+        yield copy, run(copy, script(TYPED), timeout_seconds=540)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_every_command_of_the_tutorial_works_as_it_stands(followed: Followed) -> None:
-    ran = followed.ran
+    _, ran = followed
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert not not_printed(ran.stdout, _BEFORE + _AFTER), ran.stdout[-6000:]
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> dict[str, str]:
-    """Variables for a folder instead of PyPI: Pillow for the image's Python, and for this one."""
-    house = tmp_path / "house"
-    house.mkdir()
-    for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:
-        installed_wheel(house, "pillow", python, platform.machine())
-    variables = {"UV_OFFLINE": "1", "UV_FIND_LINKS": str(house), "PIP_NO_INDEX": "1"}
-    return {**variables, "PIP_FIND_LINKS": str(house), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_section_on_pictures_works_as_it_stands(
-    followed: Followed, index: dict[str, str]
-) -> None:
-    service = (followed.copy / MINE).resolve()  # with the model and the file that it goes on from
+def test_the_section_on_pictures_works(followed: Followed, tmp_path: Path) -> None:
+    # A folder instead of PyPI: Pillow for the image's Python, and for this one.
+    for python in {"3.12", ".".join(map(str, sys.version_info[:2]))}:
+        installed_wheel(tmp_path, "pillow", python, platform.machine())
+    index = dict.fromkeys(("UV_FIND_LINKS", "PIP_FIND_LINKS"), str(tmp_path))
+    index |= {"UV_OFFLINE": "1", "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    copy, _ = followed
+    service = (copy / MINE).resolve()  # with the model and the file that it goes on from
     (service / "pictures").mkdir()
-    for language, file in (
-        ("python", "pictures/transforms.py"),
-        ("toml", "environments/pictures.toml"),
-    ):
+    files = {"python": "pictures/transforms.py", "toml": "environments/pictures.toml"}
+    for language, file in files.items():
         (service / file).write_text(PICTURES.partition(f"```{language}\n")[2].partition("```")[0])
     commands = script(["cd " + MINE, *typed(PICTURES)])
-    ran = run(followed.copy, commands, timeout_seconds=540, variables=index)
-    assert ran.returncode == 0, ran.stdout[-6000:]
-    assert "pictures  as deployed" in ran.stdout, ran.stdout[-6000:]
+    ran = run(copy, commands, timeout_seconds=540, more=index)
+    assert (ran.returncode, "pictures  as deployed" in ran.stdout) == (0, True), ran.stdout[-6000:]
     # Changed, replayed, caught, mended.
     assert not not_printed(ran.stdout, PICTURES), ran.stdout[-6000:]
     assert len(json.loads((service / "golden/pictures/answer.json").read_text())["labels"]) == 3

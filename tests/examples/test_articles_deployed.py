@@ -1,4 +1,4 @@
-"""The articles' presets with their small models: deployed together, asked, and verified."""
+"""The articles' presets with small models, deployed together, asked, and verified; and pages/p2."""
 
 import json
 import os
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from infra.parameters.environment import build_stack_name
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import Account
 from servable.verify.command import compare_stacks
 from servable.verify.difference import Report
 from servable_client.formats import decode
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, ROOT, bootstrap, checkout, run_in
+from tests.checkouts import PATH, ROOT, bootstrap, checkout, succeed_in
 from tests.conftest import valid
 from tests.presets import synthesised
 
@@ -35,11 +35,6 @@ WHO = {"account": "111111111111", "region": "us-east-1"}
 PAGE = "<html lang=en>" + "<p>A word <a href='/'>and a link</a></p>" * 12_000 + "</html>"
 
 
-def stage(preset: str) -> str:
-    """The name of its environment in the folder that all are gathered in."""
-    return preset.replace("_", "-")
-
-
 def fewer(text: str) -> str:
     """Two processes of a kind instead of up to 36, and time to start on a busy computer."""
     text = re.sub(r"((?:tfs_processes|gunicorn_workers) *=) \d+", r"\1 2", text)
@@ -51,7 +46,7 @@ def gathered(folder: Path) -> None:
     for file in folder.glob("*.toml"):
         file.unlink()
     for preset, name in PRESETS.items():
-        own, base = stage(preset), EXAMPLES / preset / "base.toml"
+        own, base = preset.replace("_", "-"), EXAMPLES / preset / "base.toml"
         text = fewer((EXAMPLES / preset / f"{name}.toml").read_text())
         (folder / f"{own}.toml").write_text(text.replace('"base"', f'"{own}-base"'))
         if base.exists():
@@ -63,26 +58,16 @@ class Presets:
 
     def __init__(self, aws: LocalAws, project: Path) -> None:
         self.aws = aws
-        self._project = project
-        self._loaded = {one.name: one for one in load(project, project / "environments")}
+        files = load(project, project / "environments")
+        self._loaded = {one.name.replace("-", "_"): valid(one) for one in files}
         self._runtime = aws.client("sagemaker-runtime", **WHO)
 
-    def deploy(self) -> None:
-        where = f"aws://{WHO['account']}/{WHO['region']}"
-        variables = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
-        bootstrap(self._project.parent, environment=variables, where=where)
-        command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
-        ran = run_in(self._project, *command, environment=variables, timeout_seconds=400)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-
     def report(self, preset: str) -> Report:
-        loaded = self._loaded[stage(preset)]
-        assert isinstance(loaded, ValidFile)
+        loaded = self._loaded[preset]
+        environment = loaded.environment
         stacks = [
             SynthesisedStack(
-                kind=kind,
-                name=build_stack_name(loaded.name, loaded.environment, kind),
-                template=template,
+                kind=kind, name=build_stack_name(loaded.name, environment, kind), template=template
             )
             for kind, template in synthesised(loaded).items()
         ]
@@ -90,9 +75,9 @@ class Presets:
         return compare_stacks(loaded, stacks, account, meant={})
 
     def ask(self, preset: str, body: bytes, content_type: str, **more: str) -> bytes:
-        environment = valid(self._loaded[stage(preset)]).environment
+        endpoint = self._loaded[preset].environment.endpoint.name
         answer = self._runtime.invoke_endpoint(
-            EndpointName=environment.endpoint.name, Body=body, ContentType=content_type, **more
+            EndpointName=endpoint, Body=body, ContentType=content_type, **more
         )
         found: bytes = answer["Body"].read()
         return found
@@ -108,9 +93,11 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Presets]:
     project = checkout(tmp_path_factory.mktemp("presets") / "project")
     gathered(project / "environments")
     with running(seconds_per_minute=None) as aws:
-        made = Presets(aws, project)
-        made.deploy()
-        yield made
+        variables = aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
+        bootstrap(project.parent, environment=variables, **WHO)
+        command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
+        succeed_in(project, *command, environment=variables, timeout_seconds=400)
+        yield Presets(aws, project)
 
 
 def test_every_preset_is_as_deployed_and_its_golden_request_was_sent(presets: Presets) -> None:
@@ -144,3 +131,17 @@ def test_each_of_the_large_models_answers_by_its_name(presets: Presets, model: s
     wanted = json.loads((EXAMPLES / "large_models" / "golden" / f"{model}.json").read_text())
     found = presets.rows("large_models", CustomAttributes=f"tfs-model-name={model}")
     np.testing.assert_allclose(found, wanted["predictions"], rtol=1e-4, atol=1e-4)
+
+
+def test_p2_is_deployed_and_verified_by_the_commands_of_its_page(tmp_path: Path) -> None:
+    project = checkout(tmp_path / "project")
+    page = (EXAMPLES / "pages" / "README.md").read_text()
+    section = page.partition("## p2 in the local AWS")[2].partition("\n## ")[0]
+    commands = [line.strip() for line in section.splitlines() if line.startswith("    ")]
+    assert commands[-1] == "servable local down"
+    script = "\n".join(["trap 'servable local down' EXIT", *commands[:-1]])
+    variables = {**os.environ, "PATH": PATH, "PYTHONPATH": str(project)}
+    ran = succeed_in(
+        project, "bash", "-e", "-c", script, environment=variables, timeout_seconds=550
+    )
+    assert "p2  as deployed\n" in ran.stdout

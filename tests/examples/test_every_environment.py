@@ -23,11 +23,8 @@ NAMES = [
     pytest.param(name, marks=[pytest.mark.long] if name.startswith(ARTICLES) else [])
     for name in sorted(environments())
 ]
-WITH_DATA = [
-    name
-    for name, one in environments().items()
-    if one.environment.capture or one.environment.asynchronous
-]
+OWN = {name: loaded.environment for name, loaded in environments().items()}
+WITH_DATA = [name for name, one in OWN.items() if one.capture or one.asynchronous]
 # What people change from day to day, in every file that has it.
 ORDINARY = {
     "alarms.window_minutes": "4",
@@ -37,12 +34,9 @@ ORDINARY = {
     "variants.{variant}.max_instances": "7",
     "capture.sample_percent": "17",
 }
-# Not in use, and why.
-EXCEPTIONS = {
-    # Its one value besides the default, "at start", has pip in every container fetch packages from the
-    # internet: no example should do so, and no test of one could.
-    "ModelTable.install",
-}
+# Not in use: its one value besides the default, "at start", has pip in every container fetch packages from
+# the internet. No example should do so, and no test of one could.
+EXCEPTIONS = {"ModelTable.install"}
 Template = Mapping[str, Any]
 
 
@@ -121,7 +115,7 @@ def test_sagemaker_and_autoscaling_take_every_call(name: str) -> None:
     assert [said for call in asked for said in problems(call)] == []
     operations = {call[1] for call in asked}
     of_endpoints = {"CreateEndpointConfig", "CreateEndpoint", "UpdateEndpoint"}
-    wanted = of_endpoints if environments()[name].environment.variants else set()
+    wanted = of_endpoints if OWN[name].variants else set()
     assert (operations & of_endpoints, "CreateModel" in operations) == (wanted, True)
 
 
@@ -152,11 +146,8 @@ def test_a_preset_of_variants_or_scaling_has_no_finding() -> None:
 
 def exported(made: dict[str, Any]) -> dict[str, Any]:
     """What the endpoint's stack imports: {export: its value, and the resources that it names}."""
-    outputs = {
-        output["Export"]["Name"]: output["Value"]
-        for output in made["data"]["Outputs"].values()
-        if "Export" in output
-    }
+    shared = [output for output in made["data"]["Outputs"].values() if "Export" in output]
+    outputs = {output["Export"]["Name"]: output["Value"] for output in shared}
     return {one: outputs[one] for one in imports(made["endpoint"])}
 
 
@@ -195,5 +186,5 @@ def test_every_key_is_in_use_in_an_environment_or_an_example() -> None:
     schema = Environment.model_json_schema()
     tables = {"Environment": schema, **schema["$defs"]}
     keys = {f"{name}.{key}" for name, table in tables.items() for key in table["properties"]}
-    in_use = {key for loaded in environments().values() for key in keys_in_use(loaded.environment)}
+    in_use = {key for environment in OWN.values() for key in keys_in_use(environment)}
     assert keys - in_use == EXCEPTIONS

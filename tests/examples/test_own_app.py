@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,11 +19,10 @@ from typing import Any
 import pytest
 
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, ROOT, Ran, bootstrapped, run_in
+from tests.checkouts import GOLDEN, PATH, ROOT, Ran, assert_predicts, bootstrapped, succeed_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
-GOLDEN = ROOT / "examples" / "ranker" / "golden"
 BEFORE = Path(__file__).with_name("own_app_before.template.json")
 ARCHIVE = re.compile(r"[0-9a-f]{64}\.tar\.gz")
 POLICY = re.compile(r"(?<=ScoresModelRolePolicy)[0-9a-f]{8}[0-9A-F]{8}")
@@ -47,9 +45,7 @@ class Example:
     def cdk(self, *arguments: str, app: str = f"{sys.executable} examples/own_app/app.py") -> Ran:
         # The stored template has no record of CDK's version, which the CLI asks for.
         command = ("cdk", *arguments, "search", "--app", app, "--no-version-reporting")
-        ran = run_in(self.project, *command, environment=self.environment, timeout_seconds=500)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran
+        return succeed_in(self.project, *command, environment=self.environment, timeout_seconds=500)
 
     def look(self) -> None:
         stack = self.aws.client("cloudformation").describe_stack_resources(StackName="search")
@@ -88,8 +84,8 @@ def copy_example(project: Path) -> Path:
 
 def run_app(name: str, folder: Path, out: Path) -> None:
     quick = {"PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false", "CDK_OUTDIR": str(out)}
-    run = [sys.executable, f"examples/own_app/{name}"]
-    subprocess.run(run, cwd=folder, env=os.environ | quick, check=True)
+    app = (sys.executable, f"examples/own_app/{name}")
+    succeed_in(folder, *app, environment=os.environ | quick, timeout_seconds=300)
 
 
 @pytest.fixture(scope="module")
@@ -115,33 +111,22 @@ def test_the_example_on_the_new_constructs_replaces_nothing(deployed: Example) -
 
 
 def test_both_endpoints_and_the_function_answer_the_golden_request(deployed: Example) -> None:
-    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    body = (GOLDEN / "request-rows.json").read_text()
     for name in NAMES:
-        answer = deployed.aws.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName=name, ContentType="application/json", Body=body.encode()
-        )
-        assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
+        assert_predicts(deployed.aws, name)
     (function,) = deployed.aws.client("lambda").list_functions()["Functions"]
-    ran = subprocess.run(
-        [sys.executable, "-c", f"import ask; print(ask.handler({body}, None)['predictions'])"],
-        cwd=deployed.project / "examples" / "own_app" / "function",
-        # Bytecode beside the function would be another asset to `cdk diff`.
-        env={
-            **deployed.environment,
-            **function["Environment"]["Variables"],
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    body = (GOLDEN / "request-rows.json").read_text()
+    code = f"import ask; print(ask.handler({body}, None)['predictions'])"
+    # Bytecode beside the function would be another asset to `cdk diff`.
+    variables = function["Environment"]["Variables"] | {"PYTHONDONTWRITEBYTECODE": "1"}
+    ran = succeed_in(
+        deployed.project / "examples" / "own_app" / "function", sys.executable, "-c", code,
+        environment=deployed.environment | variables,
+    )  # fmt: skip
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert json.loads(ran.stdout) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_one_of_two_endpoints_scales_and_its_updates_are_taken_back_by_its_alarms(
-    tmp_path: Path,
-) -> None:
+def test_one_of_two_endpoints_scales_and_is_rolled_back_by_alarms(tmp_path: Path) -> None:
     run_app("app.py", copy_example(tmp_path), tmp_path / "cdk.out")
     template = json.loads((tmp_path / "cdk.out/search.template.json").read_text())["Resources"]
     kinds = Counter(one["Type"] for one in template.values())

@@ -7,10 +7,8 @@ projects of CodeBuild would, and CloudFormation is asked for each change set tha
 
 import json
 import os
-import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,9 @@ import pytest
 
 from scripts.check_templates import lint_templates, validate_template
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, ROOT, bootstrapped, run_in
+from tests.checkouts import PATH, ROOT, assert_predicts, bootstrapped, run_in, succeed_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
-
-GOLDEN = ROOT / "examples" / "ranker" / "golden"
 LIVE = {"account": "333333333333", "region": "eu-west-1"}
 # The example as it is, and cdk-nag over it.
 AUDITED = """
@@ -45,21 +41,10 @@ OF_CDK_PIPELINES = {"AwsSolutions-IAM5", "AwsSolutions-S1", "E3703", "W3005"}
 @pytest.fixture(scope="module")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("delivery") / "cdk.out"
-    ran = subprocess.run(
-        [sys.executable, "-c", AUDITED],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PATH": PATH,
-            "PYTHONPATH": str(ROOT),
-            "CDK_OUTDIR": str(out),
-            "CDK_CONTEXT_JSON": json.dumps(FEWER),
-            "CDK_VALIDATION": "false",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    own = {"PATH": PATH, "PYTHONPATH": str(ROOT), "CDK_VALIDATION": "false"}
+    own |= {"CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": json.dumps(FEWER)}
+    variables = os.environ | own
+    ran = run_in(ROOT, sys.executable, "-c", AUDITED, environment=variables, timeout_seconds=300)
     assert out.is_dir(), ran.stderr
     return out
 
@@ -74,22 +59,6 @@ def actions(assembly: Path, provider: str) -> list[dict[str, Any]]:
         for action in sorted(stage["Actions"], key=lambda action: action["RunOrder"])
         if action["ActionTypeId"]["Provider"] == provider
     ]
-
-
-@pytest.fixture(scope="module")
-def deployed(assembly: Path) -> Iterator[LocalAws]:
-    with running() as aws:
-        bootstrapped(aws, **LIVE)
-        stacks = "delivery/live/**"
-        ran = run_in(
-            assembly.parent,
-            *("cdk", "publish-assets", stacks, "--app", "cdk.out", "--unstable", "publish-assets"),
-            environment=aws.environment_over({**os.environ, "PATH": PATH}, **LIVE),
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        for action in actions(assembly, "CloudFormation"):
-            carry_out(action, assembly, aws)
-        yield aws
 
 
 def carry_out(action: dict[str, Any], assembly: Path, aws: LocalAws) -> None:
@@ -126,35 +95,30 @@ def carry_out(action: dict[str, Any], assembly: Path, aws: LocalAws) -> None:
     )
 
 
-def test_the_assembly_has_the_packed_model_and_the_endpoint_before_what_asks_it(
-    assembly: Path,
-) -> None:
+def test_the_endpoint_and_its_packed_model_come_before_callers(assembly: Path) -> None:
     (manifest,) = assembly.glob("*/*endpoint*.assets.json")
     sources = [asset["source"] for asset in json.loads(manifest.read_text())["files"].values()]
     packed = [manifest.parent / source["path"] for source in sources if "path" in source]
-    assert [tarfile.is_tarfile(file) for file in packed if file.name.startswith("servable-")] == [
-        True,
-        False,
-    ], sources
+    ours = [file for file in packed if file.name.startswith("servable-")]
+    assert [*map(tarfile.is_tarfile, ours)] == [True, False], sources
     prepared = [one["StackName"] for one in actions(assembly, "CloudFormation")]
     assert prepared == [name for name in ("ranker-prod-endpoint", "live-callers") for _ in range(2)]
 
 
-def test_the_deployed_endpoint_answers_and_the_role_beside_it_may_ask_it(
-    deployed: LocalAws,
-) -> None:
-    answer = deployed.client("sagemaker-runtime", **LIVE).invoke_endpoint(
-        EndpointName="ranker-prod",
-        ContentType="application/json",
-        Body=(GOLDEN / "request-rows.json").read_bytes(),
-    )
-    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
-
-    iam = deployed.client("iam", **LIVE)
-    (role,) = [role["RoleName"] for role in iam.list_roles()["Roles"] if "Site" in role["RoleName"]]
-    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+def test_the_endpoint_answers_and_the_role_may_ask_it(assembly: Path) -> None:
+    with running() as aws:
+        bootstrapped(aws, **LIVE)
+        command = "cdk publish-assets delivery/live/** --app cdk.out --unstable publish-assets"
+        variables = aws.environment_over({**os.environ, "PATH": PATH}, **LIVE)
+        succeed_in(assembly.parent, *command.split(), environment=variables)
+        for action in actions(assembly, "CloudFormation"):
+            carry_out(action, assembly, aws)
+        assert_predicts(aws, "ranker-prod", **LIVE)
+        iam = aws.client("iam", **LIVE)
+        roles = [role["RoleName"] for role in iam.list_roles()["Roles"]]
+        (role,) = [role for role in roles if "Site" in role]
+        (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
     assert "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/ranker-prod" in str(document)
 
 
@@ -176,7 +140,5 @@ def test_three_judges_find_nothing_but_what_cdk_pipelines_makes(assembly: Path) 
         if "delivery.template.json" not in line
         or not any(f":{rule}:" in line.replace(": ", ":") for rule in OF_CDK_PIPELINES)
     ]
-    assert (nag, unexpected) == (
-        {("AwsSolutions-IAM5", "delivery"), ("AwsSolutions-S1", "delivery")},
-        [],
-    )
+    assert nag == {("AwsSolutions-IAM5", "delivery"), ("AwsSolutions-S1", "delivery")}
+    assert unexpected == []

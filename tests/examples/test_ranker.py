@@ -60,9 +60,7 @@ def inference() -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("name", ["columnar", "rows"])
-def test_the_code_finds_no_problem_with_golden_requests(
-    name: str, inference: SimpleNamespace
-) -> None:
+def test_the_code_takes_golden_requests(name: str, inference: SimpleNamespace) -> None:
     body = (RANKER / "golden" / f"request-{name}.json").read_bytes()
     assert inference.problem_with(body) is None
 
@@ -84,7 +82,5 @@ def test_the_code_finds_no_problem_with_golden_requests(
         ),
     ],
 )
-def test_the_code_says_what_is_wrong(
-    request_: bytes, sentence: str, inference: SimpleNamespace
-) -> None:
+def test_a_problem_is_named(request_: bytes, sentence: str, inference: SimpleNamespace) -> None:
     assert sentence in inference.problem_with(request_)

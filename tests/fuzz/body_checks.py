@@ -23,6 +23,7 @@ from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import wire
 from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.tensors import to_proto
+from servable_tensors.text_bodies import add_signature
 from tests.fuzz import body_reference as reference
 from tests.fuzz.body_generator import Body
 from tests.servable_handler.fake_model_server import SIGNATURES, metadata
@@ -51,17 +52,13 @@ class Checked:
         self._refuses, self._text_answer = False, b""
 
     def __enter__(self) -> Self:
-        self._patched: list[Any] = [
-            mock.patch.object(ModelServers, "call_grpc", self._grpc),
-            mock.patch.object(ModelServers, "call_rest", self._rest),
-        ]
-        for patch in self._patched:
-            patch.start()
+        self._patches = contextlib.ExitStack()
+        for name, call in (("call_grpc", self._grpc), ("call_rest", self._rest)):
+            self._patches.enter_context(mock.patch.object(ModelServers, name, call))
         return self
 
     def __exit__(self, *failure: object) -> None:
-        for patch in self._patched:
-            patch.stop()
+        self._patches.close()
 
     def check(self, body: Body) -> None:
         self.answer(body)
@@ -132,15 +129,16 @@ class Checked:
         ((port, sent),) = self._sent
         text = body.content_type not in (NPY, NPZ, PROTOBUF)
         try:
-            if port == "rest" and text and sent == self._relayed(body):
-                return None  # it is the model server's to read
+            if port == "rest" and text:
+                relayed = reference.converted(body.content_type, body.bytes, self._last[1])
+                if sent == (add_signature(relayed, body.signature) if body.signature else relayed):
+                    return None  # it is the model server's to read
             wanted = self._wanted(body)
             if port == "rest":
                 found = reference.of_text(sent, self._inputs(body))
             else:
-                found = reference.of_protobuf(
-                    sent, by_tensorflow=self._by_tensorflow and body.content_type == PROTOBUF
-                )
+                by_tensorflow = self._by_tensorflow and body.content_type == PROTOBUF
+                found = reference.of_protobuf(sent, by_tensorflow=by_tensorflow)
         except Exception as error:
             return f"sent on, and no reference reads it ({type(error).__name__}: {error!s:.200})"
         if port == "rest" and not text:
@@ -150,19 +148,12 @@ class Checked:
             wanted, found = _quiet(wanted), _quiet(found)
         return None if found == wanted else f"sent on as {found}, and is {wanted}"
 
-    def _relayed(self, body: Body) -> bytes:
-        text = reference.converted(body.content_type, body.bytes, self._last[1])
-        if body.signature:
-            from servable_tensors.text_bodies import add_signature
-
-            text = add_signature(text, body.signature)
-        return text
-
     def _wanted(self, body: Body) -> dict[str, reference.Tensor]:
         inputs = self._inputs(body)
         if body.content_type == NPY:
             ((name, number),) = inputs.items()
-            return {name: reference.of_npy(body.bytes, number)}
+            array = np.load(io.BytesIO(body.bytes), allow_pickle=False)
+            return {name: reference.of_array(array, number)}
         if body.content_type == NPZ:
             return reference.of_npz(body.bytes, inputs)
         if body.content_type == PROTOBUF:
@@ -191,12 +182,11 @@ def _as_text(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
     found = {}
     for name, (dtype, shape, bits) in tensors.items():
         kind = reference.TYPES[dtype]
-        if kind in ("float16", "float32", "float64"):
-            bits = np.frombuffer(bits, kind).tolist()
-            bits = ["NaN" if one != one else one for one in bits]
-        elif kind == "bfloat16":
-            floats = (np.frombuffer(bits, "<u2").astype("<u4") << 16).view("<f4").tolist()
-            bits = ["NaN" if one != one else one for one in floats]
+        if kind in ("float16", "float32", "float64", "bfloat16"):
+            floats = np.frombuffer(bits, "<u2" if kind == "bfloat16" else kind)
+            if kind == "bfloat16":
+                floats = (floats.astype("<u4") << 16).view("<f4")
+            bits = ["NaN" if one != one else one for one in floats.tolist()]
         # By its plain name: a quantized type holds the integers that it looks like.
         found[name] = (kind, shape[: shape.index(0) + 1] if 0 in shape else shape, bits)
     return found
@@ -206,13 +196,10 @@ def _quiet(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:
     floats = {"float32": "f4", "float64": "f8", "complex64": "f4", "complex128": "f8"}
     quiet = {}
     for name, (dtype, shape, bits) in tensors.items():
-        kind = floats.get(reference.TYPES[dtype])
-        numbers = np.frombuffer(bits, kind) if kind else bits
-        quiet[name] = (
-            dtype,
-            shape,
-            np.where(np.isnan(numbers), 0, numbers).tobytes() if kind else bits,
-        )
+        if kind := floats.get(reference.TYPES[dtype]):
+            numbers = np.frombuffer(bits, kind)
+            bits = np.where(np.isnan(numbers), 0, numbers).tobytes()
+        quiet[name] = (dtype, shape, bits)
     return quiet
 
 

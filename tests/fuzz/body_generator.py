@@ -62,11 +62,8 @@ _NUMBERS = [
 
 def _text(drawn: random.Random, content_type: str, signature: str, dtype: str) -> bytes:
     if content_type == "text/csv":
-        columns = drawn.randint(1, 3)
-        lines = [
-            ",".join(_leaf(drawn, dtype) for _ in range(columns))
-            for _ in range(drawn.randint(1, 3))
-        ]
+        columns, count = drawn.randint(1, 3), drawn.randint(1, 3)
+        lines = [",".join(_leaf(drawn, dtype) for _ in range(columns)) for _ in range(count)]
         return drawn.choice(["\n", "\r\n"]).join(lines).encode()
     rows = [_row(drawn, signature, dtype) for _ in range(drawn.randint(0, 3))]
     if content_type == "application/jsonlines":
@@ -75,7 +72,8 @@ def _text(drawn: random.Random, content_type: str, signature: str, dtype: str) -
     if form == 0:
         text = f'{{"instances": [{", ".join(rows)}]}}'
     elif form == 1:
-        text = f'{{"inputs": {_columns(drawn, signature, dtype)}}}'
+        named = f"{{{_named(drawn, signature, dtype, rank=2)}}}"
+        text = f'{{"inputs": {_nested(drawn, dtype, 2) if drawn.random() < 0.3 else named}}}'
     elif form == 2:
         text = f"[{', '.join(rows)}]"
     else:
@@ -90,22 +88,20 @@ def _row(drawn: random.Random, signature: str, dtype: str) -> str:
     return f"{{{named}}}" if named else _nested(drawn, dtype, drawn.choice([0, 1, 1, 2]))
 
 
-def _columns(drawn: random.Random, signature: str, dtype: str) -> str:
-    if drawn.random() < 0.3:
-        return _nested(drawn, dtype, 2)
-    return f"{{{_named(drawn, signature, dtype, rank=2)}}}"
+def _inputs(
+    drawn: random.Random, signature: str, dtype: str, chance: float = 0.1, odd: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
+    """The names and types of a signature; by a `chance` one twice, or "z" or an odd one too."""
+    names = {"": ["x"], "two": ["a", "b"]}.get(signature, ["v"])
+    if drawn.random() < chance:
+        names = [*names, drawn.choice([*names, "z", *odd])]
+    return [(name, {"a": "int64", "b": "string"}.get(name, dtype)) for name in names]
 
 
 def _named(drawn: random.Random, signature: str, dtype: str, *, rank: int) -> str:
-    names = {"": ["x"], "two": ["a", "b"]}.get(signature, ["v"])
-    types = {"a": "int64", "b": "string"}
-    if drawn.random() < 0.1:
-        names = [*names, drawn.choice([*names, "z"])]
-    pairs = [
-        f'"{name}": {_nested(drawn, types.get(name, dtype), rank - (signature == "two"))}'
-        for name in names
-    ]
-    return ", ".join(pairs)
+    rank -= signature == "two"
+    inputs = _inputs(drawn, signature, dtype)
+    return ", ".join(f'"{name}": {_nested(drawn, kind, rank)}' for name, kind in inputs)
 
 
 def _nested(drawn: random.Random, dtype: str, rank: int) -> str:
@@ -135,11 +131,10 @@ def _npy(drawn: random.Random, _: str, signature: str, dtype: str) -> bytes:
     array = _array(drawn, dtype, shape)
     file = io.BytesIO()
     if drawn.random() < 0.7:
+        version: Any = drawn.choice([None, None, (1, 0), (2, 0), (3, 0)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # for a version that is not needed
-            np.lib.format.write_array(
-                file, array, version=drawn.choice([None, None, (1, 0), (2, 0), (3, 0)])
-            )
+            np.lib.format.write_array(file, array, version=version)
         return file.getvalue()
     descr: Any = drawn.choice([array.dtype.str, "f4,f4", "(2,)f4", "|O", "<f8", "U2", "S0", "<f16"])
     said = (
@@ -174,19 +169,14 @@ def _sizes(drawn: random.Random) -> list[int]:
 
 
 def _npz(drawn: random.Random, content_type: str, signature: str, dtype: str) -> bytes:
-    names = {"": ["x"], "two": ["a", "b"]}.get(signature, ["v"])
-    types = {"a": "int64", "b": "string"}
-    if drawn.random() < 0.1:
-        names = [*names, drawn.choice([*names, "z"])]
+    inputs = _inputs(drawn, signature, dtype)
     file = io.BytesIO()
     method = drawn.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
     with warnings.catch_warnings(), zipfile.ZipFile(file, "w", method) as archive:
         warnings.simplefilter("ignore")  # for a name that appears twice
-        for name in names:
+        for name, kind in inputs:
             # Of signature "two" any number of dimensions is drawn; few fit.
-            archive.writestr(
-                f"{name}.npy", _npy(drawn, content_type, signature, types.get(name, dtype))
-            )
+            archive.writestr(f"{name}.npy", _npy(drawn, content_type, signature, kind))
     return (b"junk" if drawn.random() < 0.02 else b"") + file.getvalue()
 
 
@@ -206,20 +196,16 @@ _INTEGERS = [
 
 
 def _protobuf(drawn: random.Random, _: str, signature: str, dtype: str) -> bytes:
-    names = {"": [b"x"], "two": [b"a", b"b"]}.get(signature, [b"v"])
-    types = {b"a": "int64", b"b": "string"}
-    if drawn.random() < 0.08:
-        names = [*names, drawn.choice([*names, b"", b"\xff", b"z", b"w" * 200])]
-    pieces = [_entry(drawn, name, types.get(name, dtype), signature) for name in names]
+    inputs = _inputs(drawn, signature, dtype, 0.08, ("", "\xff", "w" * 200))
+    pieces = [_entry(drawn, name.encode("latin-1"), kind, signature) for name, kind in inputs]
     if drawn.random() < 0.3:
         spec = _field(drawn, 1, _BYTES, drawn.choice([b"m", b"", b"other", b"\xff"]))
         if drawn.random() < 0.3:
             spec += _field(drawn, 2, _BYTES, drawn.choice([b"\x08\x01", b"", b"\x08", b"\x0a\x00"]))
         pieces.append(_field(drawn, 1, _BYTES, spec))
     if drawn.random() < 0.05:
-        pieces.append(
-            _field(drawn, drawn.choice([1, 2, 3, 5, 9]), drawn.choice([0, 1, 2, 5]), b"y")
-        )
+        number, kind = drawn.choice([1, 2, 3, 5, 9]), drawn.choice([0, 1, 2, 5])
+        pieces.append(_field(drawn, number, kind, b"y"))
     drawn.shuffle(pieces)
     return b"".join(pieces)
 

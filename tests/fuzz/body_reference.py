@@ -97,11 +97,6 @@ def array_of(message: Any) -> Any:
     return filled.reshape(sizes)
 
 
-def of_npy(body: bytes, dtype: int) -> Tensor:
-    """As a tensor of the data type."""
-    return of_array(np.load(io.BytesIO(body), allow_pickle=False), dtype)
-
-
 def of_npz(body: bytes, dtypes: dict[str, int]) -> dict[str, Tensor]:
     found = np.load(io.BytesIO(body), allow_pickle=False)
     if not isinstance(found, np.lib.npyio.NpzFile):
@@ -111,15 +106,17 @@ def of_npz(body: bytes, dtypes: dict[str, int]) -> dict[str, Tensor]:
     return {name: of_array(found[name], dtypes.get(name, 0)) for name in found.files}
 
 
+def texts_of(array: Any) -> list[bytes]:
+    """The strings of an array of bytes or of text."""
+    values = array.ravel().tolist()
+    return [value if isinstance(value, bytes) else value.encode() for value in values]
+
+
 def of_array(array: Any, dtype: int) -> Tensor:
     if TYPES.get(dtype) == "string":
         if array.dtype.kind not in "SU":
             raise ValueError("no strings")
-        texts = [
-            value if isinstance(value, bytes) else value.encode()
-            for value in array.ravel().tolist()
-        ]
-        return Tensor(dtype, array.shape, texts)
+        return Tensor(dtype, array.shape, texts_of(array))
     if TYPES.get(dtype) == "bfloat16" and array.dtype.kind != "V":
         if array.dtype.name != "float32":
             raise ValueError("another type")

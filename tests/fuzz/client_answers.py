@@ -20,7 +20,7 @@ from servable_client.formats import decode
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, NPY, NPZ, PROTOBUF
 from tests.fuzz.body_generator import bodies
-from tests.fuzz.body_reference import array_of, unique_names
+from tests.fuzz.body_reference import array_of, texts_of, unique_names
 
 # At most 1 s on a quiet machine for 1 MB; here other tests run beside.
 MOST_CPU_SECONDS = 5.0
@@ -102,14 +102,14 @@ def _same(found: Any, wanted: Any) -> bool:
         wanted = wanted.astype(np.float32)  # exact; the client's arrays have no bfloat16
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return False
-    if found.dtype == object:
-        return bool((found == wanted).all())
-    return _values(found) == _values(wanted)
+    return bool(_values(found) == _values(wanted))
 
 
-def _values(array: Any) -> bytes:
+def _values(array: Any) -> Any:
     """Its bytes, with one byte for true and one NaN: ours makes 1 of any byte but 0, where NumPy keeps
     it, and the reference's Python floats make quiet NaNs of signalling ones."""
+    if array.dtype == object:
+        return array.tolist()
     if array.dtype.kind == "b":
         return bytes(np.where(array, 1, 0).astype(np.uint8).tobytes())
     if array.dtype.kind not in "fc":
@@ -121,14 +121,8 @@ def _values(array: Any) -> bytes:
 def _same_json(found: Any, wanted: Any) -> bool:
     def equal(a: Any, b: Any) -> bool:
         if isinstance(b, list):
-            return (
-                isinstance(a, list)
-                and len(a) == len(b)
-                and all(equal(one, other) for one, other in zip(a, b, strict=True))
-            )
-        if isinstance(a, bool) != isinstance(b, bool) or isinstance(a, bytes) != isinstance(
-            b, bytes
-        ):
+            return isinstance(a, list) and len(a) == len(b) and all(map(equal, a, b))
+        if any(isinstance(a, kind) != isinstance(b, kind) for kind in (bool, bytes)):
             return False
         return bool(a == b) or (a != a and b != b)
 
@@ -159,9 +153,7 @@ def _texts(array: Any) -> Any:
     if array.dtype.kind not in "SU":
         return array
     texts = np.empty(array.size, object)
-    texts[:] = [
-        value if isinstance(value, bytes) else value.encode() for value in array.ravel().tolist()
-    ]
+    texts[:] = texts_of(array)
     return texts.reshape(array.shape)
 
 

@@ -30,7 +30,8 @@ def cost_of(answer: Callable[[], int]) -> dict[str, Any]:
     ctypes.CDLL(None).malloc_trim(0)
     process = os.fork()
     if not process:
-        before_mib = _resident_mib()
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+        before_mib = pages * resource.getpagesize() / 1024**2
         began = time.process_time()
         status = answer()
         cpu_seconds = time.process_time() - began
@@ -46,30 +47,22 @@ def cost_of(answer: Callable[[], int]) -> dict[str, Any]:
     return parsed
 
 
-def costs(words: list[str], transports: tuple[str, ...] = TRANSPORTS) -> Iterator[dict[str, Any]]:
+def costs(words: list[str]) -> Iterator[dict[str, Any]]:
     with Checked(1) as checked:
-        for transport in transports:  # what is imported and learnt once is not counted
-            for body in (
-                Body("application/json", "", b"[[1,2,3]]"),
-                Body("text/csv", "", b"1,2,3"),
-            ):
-                checked.status(body, transport)
+        for transport in TRANSPORTS:  # what is imported and learnt once is not counted
+            checked.status(Body("application/json", "", b"[[1,2,3]]"), transport)
+            checked.status(Body("text/csv", "", b"1,2,3"), transport)
         for name, make in WORST.items():
             if words and not any(word in name for word in words):
                 continue
             body = make()
-            for transport in transports:
+            for transport in TRANSPORTS:
                 # A model server that refuses makes the handler explain.
                 for refuses in (False, True) if transport == "auto" else (False,):
                     asked = partial(checked.status, body, transport, refuses=refuses)
                     of_body = {"content_type": body.content_type, "bytes": len(body.bytes)}
                     how = {"name": name, "transport": transport, "refuses": refuses}
                     yield {**how, **of_body, **cost_of(asked)}
-
-
-def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-    return pages * resource.getpagesize() / 1024**2
 
 
 if __name__ == "__main__":

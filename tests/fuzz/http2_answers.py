@@ -12,9 +12,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import grpc
 import h2.config
@@ -24,13 +25,8 @@ from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
 from servable_handler.transport.channels import OPTIONS
-from servable_handler.transport.http2 import frames
+from servable_handler.transport.http2 import frames, grpc_connection
 from servable_handler.transport.http2.frames import UnexpectedAnswerError
-from servable_handler.transport.http2.grpc_connection import (
-    CallFailedError,
-    GrpcConnection,
-    UnsupportedError,
-)
 from servable_handler.transport.rest import BrokenOffError, NotTakenError
 from tests.servable_handler.http2_bytes import frame, hpack_number
 
@@ -38,6 +34,8 @@ Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
 Answers = list[bytes]
 """The bytes that a server sends for one call after the other on one connection."""
+Replies = list[bytes | str]
+"""What a client makes of them: a message, or why there is none."""
 MANY_SECONDS = 1e6
 _HUFFMAN = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 
@@ -74,8 +72,7 @@ def _again(rng: random.Random, frames: list[Frame], stream: int) -> list[Frame]:
     found = []
     for kind, flags, _, payload in frames:
         if kind == 0 and len(payload) > 5:
-            changed = rng.choice((payload[5:], rng.randbytes(len(payload) - 5)))
-            payload = payload[:5] + changed
+            payload = payload[:5] + rng.choice((payload[5:], rng.randbytes(len(payload) - 5)))
         found.append((kind, flags, stream, payload))
     return found
 
@@ -203,12 +200,12 @@ _FLAGS = (0, 0, 1, 1, 4, 4, 5, 5, 8, 9, 0x20, 0x2D, 2, 0x40, 0xFF)
 
 
 def _a_frame(rng: random.Random, stream: int) -> Frame:
-    kind = rng.choice((*range(11), 16, 99, 200, 255))
-    return kind, rng.choice(_FLAGS), rng.choice(_streams(stream)), rng.choice(_PAYLOADS)
-
-
-def _streams(stream: int) -> tuple[int, ...]:
-    return 0, stream, stream, stream + 2, max(stream - 2, 0), 2, stream | 1 << 31, (1 << 31) - 1
+    kind, others = (
+        rng.choice((*range(11), 16, 99, 200, 255)),
+        (0, 2, stream | 1 << 31, (1 << 31) - 1),
+    )
+    streams = (stream, stream, stream + 2, max(stream - 2, 0), *others)
+    return kind, rng.choice(_FLAGS), rng.choice(streams), rng.choice(_PAYLOADS)
 
 
 def _insert(rng: random.Random, frames: list[Frame], stream: int) -> None:
@@ -216,13 +213,12 @@ def _insert(rng: random.Random, frames: list[Frame], stream: int) -> None:
 
 
 def _delete(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
+    if len(frames) > 1:
         del frames[rng.randrange(len(frames))]
 
 
 def _repeat(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
-        frames.insert(rng.randrange(len(frames)), rng.choice(frames))
+    frames.insert(rng.randrange(len(frames)), rng.choice(frames))
 
 
 def _swap(rng: random.Random, frames: list[Frame], stream: int) -> None:
@@ -230,21 +226,18 @@ def _swap(rng: random.Random, frames: list[Frame], stream: int) -> None:
 
 
 def _change(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    if frames:
-        at = rng.randrange(len(frames))
-        new = _a_frame(rng, stream)
-        keep = rng.randrange(4)
-        frames[at] = tuple(  # type: ignore[assignment]
-            new[part] if part == keep else frames[at][part] for part in range(4)
-        )
+    at, keep = rng.randrange(len(frames)), rng.randrange(4)
+    both = zip(_a_frame(rng, stream), frames[at], strict=True)
+    frames[at] = tuple(  # type: ignore[assignment]
+        new if part == keep else old for part, (new, old) in enumerate(both)
+    )
 
 
 def _pad(rng: random.Random, frames: list[Frame], stream: int) -> None:
-    at = rng.randrange(len(frames)) if frames else 0
-    for kind, flags, own, payload in frames[at : at + 1]:
-        padding = rng.choice((0, 1, 3, 255))
-        length = rng.choice((padding, padding, 200))
-        frames[at] = (kind, flags | 8, own, bytes([length]) + payload + bytes(padding))
+    at, padding = rng.randrange(len(frames)), rng.choice((0, 1, 3, 255))
+    kind, flags, own, payload = frames[at]
+    length = rng.choice((padding, padding, 200))
+    frames[at] = (kind, flags | 8, own, bytes([length]) + payload + bytes(padding))
 
 
 def _continue(rng: random.Random, frames: list[Frame], stream: int) -> None:
@@ -265,8 +258,7 @@ def _damaged(rng: random.Random, data: bytes) -> bytes:
     """Bytes changed, taken out, doubled or put in, without regard to frames."""
     found = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        at = rng.randrange(len(found) + 1)
-        size = rng.choice((1, 1, 2, 9))
+        at, size = rng.randrange(len(found) + 1), rng.choice((1, 1, 2, 9))
         what = rng.randrange(5)
         if what == 0 and at < len(found):
             found[at] ^= 1 << rng.randrange(8)
@@ -310,28 +302,22 @@ class Scripted:
         """Nothing is open."""
 
 
-def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> list[bytes | str]:
-    module = vars(frames)
-    open_connection = module["open_connection"]
-    module["open_connection"] = lambda port, deadline: Scripted(answers, most_bytes)
-    try:
-        connection = GrpcConnection(1, MANY_SECONDS)
-    finally:
-        module["open_connection"] = open_connection
+_ERRORS: tuple[type[Exception], ...] = (UnexpectedAnswerError, NotTakenError, BrokenOffError)
+_ERRORS += (grpc_connection.CallFailedError, grpc_connection.UnsupportedError)
+
+
+def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> Replies:
+    scripted = Scripted(answers, most_bytes)
+    with mock.patch.object(frames, "open_connection", return_value=scripted):
+        connection = grpc_connection.GrpcConnection(1, MANY_SECONDS)
     deadline = time.monotonic() + 60
-    found: list[bytes | str] = []
+    found: Replies = []
     for number in range(len(answers)):
         try:
             if number and not connection.is_ready(b"", deadline):
                 return [*found, "not ready"]
             code, _, reply = connection.call("/s/m", b"", deadline)
-        except (
-            CallFailedError,
-            UnexpectedAnswerError,
-            UnsupportedError,
-            NotTakenError,
-            BrokenOffError,
-        ) as error:
+        except _ERRORS as error:
             return [*found, f"{type(error).__name__} {error}"]
         if code:
             return [*found, f"status {code}"]
@@ -339,13 +325,15 @@ def by_ours(answers: Answers, most_bytes: int = 1 << 20) -> list[bytes | str]:
     return found
 
 
-def by_h2(answers: Answers) -> list[bytes | str]:
-    connection = h2.connection.H2Connection(
-        h2.config.H2Configuration(client_side=True, header_encoding=None)
-    )
+_CALL = [(":method", "POST"), (":scheme", "http"), (":path", "/s/m"), (":authority", "x")]
+
+
+def by_h2(answers: Answers) -> Replies:
+    config = h2.config.H2Configuration(client_side=True, header_encoding=None)
+    connection = h2.connection.H2Connection(config)
     connection.initiate_connection()
     connection.increment_flow_control_window(1 << 24)  # as ours
-    found: list[bytes | str] = []
+    found: Replies = []
     left, going_away = b"", False
     for number, answer in enumerate(answers):
         stream = 2 * number + 1
@@ -356,11 +344,7 @@ def by_h2(answers: Answers) -> list[bytes | str]:
                 return [*found, "going away"]
             going_away = away
             connection.receive_data(left)
-            connection.send_headers(
-                stream,
-                [(":method", "POST"), (":scheme", "http"), (":path", "/s/m"), (":authority", "x")],
-                end_stream=True,
-            )
+            connection.send_headers(stream, _CALL, end_stream=True)
             reply, left = _h2_reply(connection, stream, kept)
         except Exception as error:  # whatever the library says of it
             return [*found, f"{type(error).__name__} {error}"]
@@ -370,18 +354,24 @@ def by_h2(answers: Answers) -> list[bytes | str]:
     return found
 
 
+def _split(data: bytes) -> Iterator[bytes]:
+    """Frame by frame; the last may be cut off."""
+    while data:
+        size = 9 + int.from_bytes(data[:3], "big")
+        yield data[:size]
+        data = data[size:]
+
+
 def _without_goaway(answer: bytes, stream: int) -> tuple[bytes, bool]:
     """Without the well-formed ones that leave this stream alone; whether there were any."""
-    kept, away = b"", False
-    while answer:
-        size = 9 + int.from_bytes(answer[:3], "big")
-        one, answer = answer[:size], answer[size:]
-        head, last = one[3:9], int.from_bytes(one[9:13], "big") & ((1 << 31) - 1)
-        if head == b"\7\0\0\0\0\0" and len(one) == size >= 17 and last >= stream:
-            away = True
-        else:
-            kept += one
-    return kept, away
+    frames = [*_split(answer)]
+    kept = []
+    for one in frames:
+        whole = len(one) == 9 + int.from_bytes(one[:3], "big") >= 17
+        last = int.from_bytes(one[9:13], "big") & ((1 << 31) - 1)
+        if one[3:9] != b"\7\0\0\0\0\0" or not whole or last < stream:
+            kept.append(one)
+    return b"".join(kept), len(kept) < len(frames)
 
 
 def _h2_reply(connection: Any, stream: int, answer: bytes) -> tuple[bytes | str, bytes]:
@@ -391,9 +381,8 @@ def _h2_reply(connection: Any, stream: int, answer: bytes) -> tuple[bytes | str,
         size = 9 + int.from_bytes(answer[:3], "big")
         events, answer = connection.receive_data(answer[:size]), answer[size:]
         for event in events:
-            if isinstance(event, h2.events.ConnectionTerminated) and (
-                (event.last_stream_id or 0) < stream
-            ):
+            ended = isinstance(event, h2.events.ConnectionTerminated)
+            if ended and (event.last_stream_id or 0) < stream:
                 return "going away", answer
             if getattr(event, "stream_id", stream) != stream:
                 continue
@@ -413,9 +402,9 @@ def _h2_reply(connection: Any, stream: int, answer: bytes) -> tuple[bytes | str,
     return "no end", answer
 
 
-def by_grpcio(answers: Answers, seconds_for_last: float) -> list[bytes | str]:
+def by_grpcio(answers: Answers, seconds_for_last: float) -> Replies:
     """It waits for ever where a second message follows, and behind some other last answers."""
-    found: list[bytes | str] = []
+    found: Replies = []
     # A port for each script: a channel that was closed may still be about to connect once more.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         target = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -438,19 +427,11 @@ def readable_by_grpcio(answers: Answers) -> Answers:
     grpcio 1.85.1, "http2_status.h: UNREACHABLE CODE", for a GOAWAY frame with the code 0x35363738.
     """
     for count in range(len(answers), 0, -1):
-        if not _has_unknown_error(b"".join(answers[:count])):
+        errors = [one for one in _split(b"".join(answers[:count])) if one[3:4] in (b"\3", b"\7")]
+        codes = (one[13:17] if one[3:4] == b"\7" else one[9:13] for one in errors)
+        if all(int.from_bytes(code, "big") <= 13 for code in codes):
             return answers[:count]
     return []
-
-
-def _has_unknown_error(data: bytes) -> bool:
-    while data:
-        size, kind = 9 + int.from_bytes(data[:3], "big"), data[3:4]
-        code = data[13:17] if kind == b"\7" else data[9:13]
-        if kind in (b"\3", b"\7") and int.from_bytes(code, "big") > 13:
-            return True
-        data = data[size:]
-    return False
 
 
 def _answer_each(listener: socket.socket, answers: Answers) -> None:
@@ -531,7 +512,7 @@ class Findings:
         given = readable_by_grpcio(given)
         refused = isinstance(ours[-1], str)
         only_counted = refused and len(given) == len(ours)
-        theirs: list[bytes | str] = []
+        theirs: Replies = []
         for _ in range(3):
             theirs = by_grpcio(given, 0.2 if only_counted else 20) if given else []
             if _first_difference(ours[: len(given)], theirs) is None:
@@ -540,17 +521,14 @@ class Findings:
         if refused and len(theirs) == len(ours) and isinstance(theirs[-1], bytes):
             self.stricter[str(ours[-1])[:70]] += 1
 
-    def _compare(
-        self, seed: int, ours: list[bytes | str], name: str, theirs: list[bytes | str]
-    ) -> None:
+    def _compare(self, seed: int, ours: Replies, name: str, theirs: Replies) -> None:
         at = _first_difference(ours, theirs)
         if at is not None:
-            self.wrong.append(
-                f"seed {seed}, call {at}: ours {_shown(ours)}, {name} {_shown(theirs)}"
-            )
+            read = f"ours {_shown(ours)}, {name} {_shown(theirs)}"
+            self.wrong.append(f"seed {seed}, call {at}: {read}")
 
 
-def _first_difference(ours: list[bytes | str], theirs: list[bytes | str]) -> int | None:
+def _first_difference(ours: Replies, theirs: Replies) -> int | None:
     """The first call for which ours took an answer that the other client did not, or read otherwise."""
     for at, reply in enumerate(ours):
         if isinstance(reply, bytes) and (at >= len(theirs) or theirs[at] != reply):
@@ -569,7 +547,7 @@ def main(count: int, seed: int) -> int:
     return 1 if findings.wrong else 0
 
 
-def _shown(replies: list[bytes | str]) -> list[str]:
+def _shown(replies: Replies) -> list[str]:
     return [reply if isinstance(reply, str) else f"{len(reply)} bytes" for reply in replies]
 
 

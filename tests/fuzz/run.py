@@ -66,11 +66,8 @@ def run_memory(count: int, seed: int) -> dict[str, object]:
             samples = memory.setdefault(content_type, [])
             made = itertools.islice(damaged(content_type, seed), count // len(CONTENT_TYPES))
             for number, (body, accept) in enumerate(made):
-                context = server.context(
-                    request_content_type=content_type,
-                    accept_header=accept,
-                    content_length=len(body),
-                )
+                headers = {"request_content_type": content_type, "accept_header": accept}
+                context = server.context(**headers, content_length=len(body))
                 status, answer, _ = answer_of(handlers[number % 2], body, context)
                 if status >= 500:
                     wrong.append(f"{status} {accept} {body!r}: {answer!r}")

@@ -16,17 +16,13 @@ def test_a_damaged_answer_is_read_as_the_reference_reads_it_or_refused() -> None
     outcomes, faults = run(200, seed=1)
     assert faults == []
     # Some are read of every format, and some refused.
-    assert (
-        min(outcomes[f"{form} {end}"] for form in load_codecs() for end in ("read", "refused")) > 20
-    )
+    ends = ("read", "refused")
+    assert min(outcomes[f"{form} {end}"] for form in load_codecs() for end in ends) > 20
 
 
 # What a client takes of an archive is bounded by what it unpacks to.
-HOSTILE = [
-    name
-    for name in WORST
-    if not name.startswith(("an archive that", "an archive of", "lines", "one line", "returns"))
-]
+BOUNDED = ("an archive that", "an archive of", "lines", "one line", "returns")
+HOSTILE = [name for name in WORST if not name.startswith(BOUNDED)]
 
 
 def status(content_type: str, body: bytes) -> int:

@@ -20,27 +20,15 @@ from tests.servable_handler.http2_bytes import (
 MOST_CPU_SECONDS = 5.0
 
 
-def check(seeds: range, *, with_grpcio: int) -> None:
-    """`with_grpcio`: so many of them are read by grpcio too."""
-    findings = Findings()
-    for seed in seeds:
-        findings.add(seed, with_grpcio=seed - seeds.start < with_grpcio)
-    assert findings.wrong == []
-    assert findings.taken > len(seeds) / 2
-    assert findings.slowest_seconds < MOST_CPU_SECONDS
-
-
-@pytest.mark.long
-def test_what_the_built_in_client_takes_h2_and_grpcio_take_as_the_same_answer() -> None:
-    check(range(0, 500), with_grpcio=100)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_of_many_answers_too_the_built_in_client_takes_none_that_h2_or_grpcio_read_otherwise() -> (
-    None
-):
-    check(range(10_000, 14_000), with_grpcio=3_000)
+def test_of_many_answers_none_is_read_otherwise_by_h2_or_grpcio() -> None:
+    findings = Findings()
+    for seed in range(4_000):
+        findings.add(seed, with_grpcio=seed < 3_000)
+    assert findings.wrong == []
+    assert findings.taken > 2_000
+    assert findings.slowest_seconds < MOST_CPU_SECONDS
 
 
 def block_of(size: int, piece: bytes) -> bytes:

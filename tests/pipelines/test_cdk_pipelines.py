@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -22,37 +21,29 @@ pytestmark = pytest.mark.long
 HERE = cdk.Environment(account="333333333333", region="eu-west-1")
 
 
-@pytest.fixture(scope="module")
-def delivery(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The assembly, and the template of the pipeline."""
-    root = tmp_path_factory.mktemp("service")
-    shutil.copytree(ROOT / "environments", root / "environments")
-    (root / "examples").mkdir()
-    (root / "examples" / "ranker").symlink_to(ROOT / "examples" / "ranker")
-    app = cdk.App(outdir=str(root / "cdk.out"))
+def test_the_archive_is_published_from_its_manifest(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "environments", tmp_path / "environments")
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "ranker").symlink_to(ROOT / "examples" / "ranker")
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"))
     stack = cdk.Stack(app, "delivery", env=HERE)
     repository = codecommit.Repository.from_repository_name(stack, "Repository", "service")
     source = pipelines.CodePipelineSource.code_commit(repository, "main")
     commands = ["pip install -r requirements.txt", "npx cdk synth"]
     build = pipelines.ShellStep("Synth", input=source, commands=commands)
     pipeline = pipelines.CodePipeline(stack, "Pipeline", synth=build)
-    loaded = next(one for one in load(root, root / "environments") if one.name == "prod")
+    loaded = next(one for one in load(tmp_path, tmp_path / "environments") if one.name == "prod")
     stage = EnvironmentStage(app, valid(loaded), check(loaded))
     pipeline.add_stage(stage, pre=[pipelines.ManualApprovalStep("Approve")])
     app.synth()
-    list(pack(Path(app.outdir)))
-    return Path(app.outdir), dict(Template.from_stack(stack).to_json())
-
-
-def test_the_archive_is_published_from_the_manifest_of_its_stage_and_no_command_runs(
-    delivery: tuple[Path, dict[str, Any]],
-) -> None:
-    manifests = [json.loads(file.read_text()) for file in delivery[0].rglob("*.assets.json")]
+    assembly = Path(app.outdir)
+    list(pack(assembly))
+    manifests = [json.loads(file.read_text()) for file in assembly.rglob("*.assets.json")]
     assert [one for one in manifests if "executable" in json.dumps(one)] == []
 
-    (manifest,) = (delivery[0] / "assembly-prod").glob("*.assets.json")
+    (manifest,) = (assembly / "assembly-prod").glob("*.assets.json")
     files = json.loads(manifest.read_text())["files"]
     (archive,) = [name for name in files if name.endswith(".tar.gz")]
-    published = json.dumps(delivery[1])
+    published = json.dumps(Template.from_stack(stack).to_json())
     assert f"assembly-prod/{manifest.name}" in published
     assert f"{archive}:" in published

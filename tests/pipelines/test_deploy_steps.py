@@ -1,11 +1,16 @@
-"""The workflows' own shell, step by step, against the local AWS."""
+"""The workflows' own shell, step by step, as GitHub's runner has it, against the local AWS."""
 
+import os
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from servable_local.aws import LocalAws
+from tests.checkouts import PATH, ROOT, succeed_in
 from tests.deployment.conftest import bootstrapped_copy
-from tests.pipelines.shell import Runner, steps_of
+from tests.pipelines.workflows import STEPS, Step
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 # A busy machine stands for the instance: what is held here is that the gate asks and decides.
@@ -20,6 +25,42 @@ SHORTER = (
     ("gate.py", "_LEAST_SECONDS = 120.0", "_LEAST_SECONDS = 10.0"),
     ("gate.py", "CONFIDENCE = 0.99", "CONFIDENCE = 0.5"),
 )
+
+
+class Runner:
+    """`gh` is a stand-in that keeps what it was told: nothing leaves this computer."""
+
+    def __init__(self, project: Path, aws: LocalAws, **variables: str) -> None:
+        self.project = project
+        for installed in (".venv", "node_modules"):
+            (project / installed).symlink_to(ROOT / installed)
+        self.told = project.parent / "gh.txt"
+        gh = project.parent / "bin" / "gh"
+        gh.parent.mkdir()
+        gh.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {self.told}\ncat cost.md >> {self.told}\n')
+        gh.chmod(stat.S_IRWXU)
+        path = f"{gh.parent}:{PATH}"
+        inside = {**os.environ, "PATH": path, "PYTHONPATH": str(project)}
+        self.environment = aws.environment_over(inside) | variables
+
+    def run(self, step: Step) -> str:
+        """What it prints. Raises AssertionError, with its words, where it fails."""
+        bash = ("bash", "-e", *(("-o", "pipefail") if step.shell == "bash" else ()), "-c")
+        ran = succeed_in(
+            self.project, *bash, step.script, environment=self.environment, timeout_seconds=200
+        )
+        return ran.stdout + ran.stderr  # the CDK CLI shows differences there
+
+    def git(self, *arguments: str) -> None:
+        who = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+        succeed_in(self.project, "git", *who, *arguments)
+
+
+def steps_of(workflow: str, *jobs: str) -> Iterator[Step]:
+    """What installs made this test's own computer: every other step, as it stands."""
+    for step in STEPS:
+        if step.file.stem == workflow and step.job in jobs and not step.name.startswith("Install"):
+            yield step
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +85,13 @@ def said(runner: Runner) -> dict[str, str]:
 
 def test_the_steps_deploy_and_verify_what_passes_the_load_gate(said: dict[str, str]) -> None:
     assert "as deployed" in said["Verify that what is live is what was deployed"]
-    assert (
-        "gate: met, 10 requests/s"
-        in said["Hold it to the traffic and the latency that its file expects"]
-    )
+    held = said["Hold it to the traffic and the latency that its file expects"]
+    assert "gate: met, 10 requests/s" in held
 
 
-def test_the_load_gate_ends_the_pipeline_where_the_objective_is_not_kept(
-    runner: Runner, said: dict[str, str]
-) -> None:
-    (gate,) = (
-        step
-        for step in steps_of("deploy-environment", "deploy")
-        if "servable load" in step.script and "--gate" in step.script
-    )
+def test_the_load_gate_ends_the_pipeline(runner: Runner, said: dict[str, str]) -> None:
+    steps = steps_of("deploy-environment", "deploy")
+    (gate,) = (one for one in steps if "servable load" in one.script and "--gate" in one.script)
     file = runner.project / "environments" / "local.toml"
     before = file.read_text()
     file.write_text(before.replace("p99_latency_ms = 20_000", "p99_latency_ms = 0.01"))
@@ -69,9 +103,7 @@ def test_the_load_gate_ends_the_pipeline_where_the_objective_is_not_kept(
         file.write_text(before)
 
 
-def test_a_pull_request_sees_templates_cost_and_difference(
-    runner: Runner, said: dict[str, str]
-) -> None:
+def test_a_pull_request_sees_its_changes(runner: Runner, said: dict[str, str]) -> None:
     runner.git("init", "--quiet")
     runner.git("add", "environments", "cdk.json")
     runner.git("commit", "--quiet", "--message", "before")

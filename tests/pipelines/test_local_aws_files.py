@@ -14,7 +14,7 @@ import yaml
 
 from servable import __version__
 from servable_local.aws import down, status
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, succeed_in
 
 FOLDER = ROOT / "packages" / "servable-local"
 DOCKERFILE, ACTION = FOLDER / "Dockerfile", FOLDER / "action.yml"
@@ -23,26 +23,16 @@ PROGRAMS = Path(sys.executable).parent
 
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     """https://github.com/hadolint/hadolint parses it as Docker does."""
-    command: list[str | Path] = [PROGRAMS / "hadolint", "--no-color", DOCKERFILE]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+    ran = succeed_in(ROOT, PROGRAMS / "hadolint", "--no-color", DOCKERFILE)
+    assert ran.stdout + ran.stderr == ""
 
 
 @pytest.mark.long
 def test_the_action_is_of_githubs_schema_and_zizmor_finds_nothing() -> None:
     """The schema of https://www.schemastore.org, which check-jsonschema carries."""
-    command: list[str | Path] = [
-        PROGRAMS / "check-jsonschema",
-        "--builtin-schema",
-        "vendor.github-actions",
-        ACTION,
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-    command = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    schema = ("--builtin-schema", "vendor.github-actions")
+    succeed_in(ROOT, PROGRAMS / "check-jsonschema", *schema, ACTION)
+    succeed_in(ROOT, PROGRAMS / "zizmor", "--offline", "--quiet", ACTION)
 
 
 def test_the_files_install_the_version_of_the_wheel() -> None:
@@ -58,9 +48,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.long
-def test_the_command_of_the_dockerfile_starts_a_local_aws_of_the_working_folder(
-    folder: Path,
-) -> None:
+def test_the_dockerfiles_command_starts_a_local_aws(folder: Path) -> None:
     (words,) = re.findall(r"^CMD (\[.*\])$", DOCKERFILE.read_text(), re.MULTILINE)
     program, *arguments = json.loads(words)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -73,9 +61,8 @@ def test_the_command_of_the_dockerfile_starts_a_local_aws_of_the_working_folder(
     assert running is not None
 
 
-@pytest.fixture
-def runner(folder: Path) -> Path:
-    """The folder of a runner on which the action has started a local AWS, with its files of variables."""
+@pytest.mark.long
+def test_the_action_leads_later_steps_to_the_local_aws_that_it_starts(folder: Path) -> None:
     program = folder / "servable-local" / "bin" / "servable-local"
     program.parent.mkdir(parents=True)
     main = "from servable_local.aws.command import main; raise SystemExit(main())"
@@ -85,18 +72,9 @@ def runner(folder: Path) -> Path:
     variables = {"RUNNER_TEMP": str(folder), "MINUTE": "2", "PYTHONPATH": str(ROOT)}
     files = {name: str(folder / name) for name in ("GITHUB_ENV", "GITHUB_OUTPUT")}
     # As GitHub's runner starts a step with `shell: bash`.
-    subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=folder,
-        env={**os.environ, **variables, **files},
-        check=True,
-    )
-    return folder
-
-
-@pytest.mark.long
-def test_the_action_leads_later_steps_to_the_local_aws_that_it_starts(runner: Path) -> None:
-    running = status(folder=runner / ".servable")
+    bash = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
+    succeed_in(folder, *bash, step["run"], environment=os.environ | variables | files)
+    running = status(folder=folder / ".servable")
     assert running is not None
-    lines = (runner / "GITHUB_ENV").read_text().splitlines()
+    lines = (folder / "GITHUB_ENV").read_text().splitlines()
     assert dict(line.split("=", 1) for line in lines) == running.environment()

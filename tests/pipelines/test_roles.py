@@ -16,14 +16,17 @@ from tests.conftest import VALID
 from tests.pipelines.workflows import FOLDER, read
 
 
-def made(folder: Path, text: str, secret: str | None = None) -> list[dict[str, Any]]:
-    """The templates of the pipelines' stacks of one environment, `prod`."""
+def stacks(folder: Path, text: str, secret: str | None = None) -> list[cdk.Stack]:
+    """The pipelines' stacks of one environment, `prod`."""
     (folder / "prod.toml").write_text(text)
     # The built-in validator takes seconds; `make check` runs its native twin.
     app = cdk.App(outdir=str(folder / "cdk.out"), builtin_cloud_formation_validation=False)
     add_pipelines(app, load(folder, folder), "me@11/mine@22", None, secret)
-    stacks = [one for one in app.node.children if isinstance(one, cdk.Stack)]
-    return [dict(Template.from_stack(one).to_json()) for one in stacks]
+    return [one for one in app.node.children if isinstance(one, cdk.Stack)]
+
+
+def made(folder: Path, text: str, secret: str | None = None) -> list[dict[str, Any]]:
+    return [dict(Template.from_stack(one).to_json()) for one in stacks(folder, text, secret)]
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +35,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+def roles(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """The properties of each role."""
+    resources = template["Resources"].values()
+    return [one["Properties"] for one in resources if one["Type"] == "AWS::IAM::Role"]
+
+
 def conditions(template: dict[str, Any]) -> list[dict[str, Any]]:
     """What each role asks of a token, under StringEquals."""
     found = []
-    for one in template["Resources"].values():
-        if one["Type"] == "AWS::IAM::Role":
-            (statement,) = one["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-            assert set(statement["Condition"]) == {"StringEquals"}
-            found.append(statement["Condition"]["StringEquals"])
+    for role in roles(template):
+        (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+        assert set(statement["Condition"]) == {"StringEquals"}
+        found.append(statement["Condition"]["StringEquals"])
     return found
 
 
@@ -52,9 +60,7 @@ def statements(template: dict[str, Any], which: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_role_trusts_one_subject_in_both_forms_and_its_credentials_last_as_long_as_the_job(
-    template: dict[str, Any],
-) -> None:
+def test_a_role_trusts_one_subject_as_long_as_the_job(template: dict[str, Any]) -> None:
     for claim in ["environment:prod", "pull_request"]:
         key = "token.actions.githubusercontent.com:sub"
         trusted = [sorted(one[key]) for one in conditions(template)]
@@ -64,17 +70,10 @@ def test_a_role_trusts_one_subject_in_both_forms_and_its_credentials_last_as_lon
     assert {one[key] for one in conditions(template)} == {"sts.amazonaws.com"}
 
     job = read(FOLDER / "deploy-environment.yml")["jobs"]["deploy"]
-    (asked,) = (
-        step["with"]["role-duration-seconds"]
-        for step in job["steps"]
-        if "role-to-assume" in step.get("with", {})
-    )
-    allowed = {
-        one["Properties"]["MaxSessionDuration"]
-        for one in template["Resources"].values()
-        if one["Type"] == "AWS::IAM::Role"
-    }
-    assert job["timeout-minutes"] * 60 <= asked <= min(allowed)
+    given = [step["with"] for step in job["steps"] if "role-to-assume" in step.get("with", {})]
+    (asked,) = (one["role-duration-seconds"] for one in given)
+    allowed = min(role["MaxSessionDuration"] for role in roles(template))
+    assert job["timeout-minutes"] * 60 <= asked <= allowed
 
 
 @pytest.mark.parametrize("given", ["me/mine", "me@11/mine", "me@11/mi:ne@22", "me@*/mine@*", "me"])
@@ -84,14 +83,11 @@ def test_a_repository_without_its_ids_is_refused_with_the_way_to_them(given: str
     assert "gh api repos/OWNER/NAME" in str(refused.value)
 
 
-def test_a_pull_request_may_do_what_plan_and_diff_ask_and_nothing_else(
-    template: dict[str, Any],
-) -> None:
+def test_a_pull_request_may_only_plan_and_diff(template: dict[str, Any]) -> None:
     allowed: dict[str, list[Any]] = {}
     for statement in statements(template, "Compares"):
-        actions, resources = statement["Action"], statement["Resource"]
-        for action in [actions] if isinstance(actions, str) else actions:
-            allowed[action] = resources if isinstance(resources, list) else [resources]
+        for action in listed(statement["Action"]):
+            allowed[action] = listed(statement["Resource"])
     stacks = [
         f"arn:${{AWS::Partition}}:cloudformation:eu-west-1:111111111111:stack/prod-{kind}/*"
         for kind in ("data", "endpoint")
@@ -107,6 +103,10 @@ def test_a_pull_request_may_do_what_plan_and_diff_ask_and_nothing_else(
     }
 
 
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def flat(resource: Any) -> str:
     if isinstance(resource, str):
         return resource
@@ -114,13 +114,9 @@ def flat(resource: Any) -> str:
     return "".join(one if isinstance(one, str) else f"${{{one['Ref']}}}" for one in parts)
 
 
-def test_no_role_may_a_whole_service_on_all_only_read_and_ask_for_the_role_of_scaling(
-    template: dict[str, Any],
-) -> None:
+def test_a_role_may_no_whole_service_and_only_read_all(template: dict[str, Any]) -> None:
     for statement in statements(template, ""):
-        actions = statement["Action"]
-        for action in [actions] if isinstance(actions, str) else actions:
-            assert "*" not in action
+        assert [action for action in listed(statement["Action"]) if "*" in action] == []
     for statement in statements(template, "Deploys"):
         if statement["Resource"] == "*":
             verbs = {action.partition(":")[2] for action in statement["Action"]}
@@ -138,8 +134,8 @@ def may(template: dict[str, Any], action: str) -> str:
 
 
 def test_an_archive_of_another_packer_and_captured_requests_may_be_read(tmp_path: Path) -> None:
-    artifact = f'{{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
-    text = VALID.replace('saved_model = "model"', f"artifact = {artifact}")
+    artifact = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}" }}'
+    text = VALID.replace('saved_model = "model"', artifact)
     (found,) = made(tmp_path, f'{text}[replay]\ncaptured = "s3://captures/ranker/"\n')
     for action, resources in [
         ("s3:GetObject", [":s3:::runs/17/model.tar.gz", ":s3:::captures/ranker/*"]),
@@ -150,18 +146,12 @@ def test_an_archive_of_another_packer_and_captured_requests_may_be_read(tmp_path
             assert resource in may(found, action)
 
 
-def test_the_roles_keep_to_boundary_and_path_decrypt_archives_through_s3_alone(
-    tmp_path: Path,
-) -> None:
+def test_roles_keep_to_boundary_and_path_and_decrypt_through_s3(tmp_path: Path) -> None:
     key, policy = "arn:aws:kms:eu-west-1:111111111111:key/a", "arn:aws:iam::111111111111:policy/b"
     text = VALID.replace('name = "ranker"', f'name = "ranker"\narchive_kms_keys = ["{key}"]', 1)
     rules = f'[security]\npermissions_boundary = "{policy}"\niam_path = "/ci/"\n'
     (template,) = made(tmp_path, text + rules)
-    kept = [
-        (one["Properties"].get("PermissionsBoundary"), one["Properties"].get("Path"))
-        for one in template["Resources"].values()
-        if one["Type"] == "AWS::IAM::Role"
-    ]
+    kept = [(role.get("PermissionsBoundary"), role.get("Path")) for role in roles(template)]
     assert kept == [(policy, "/ci/")] * 2
     assert ":role/ci/prod-*" in may(template, "iam:GetRolePolicy")
     (decrypts,) = [one for one in statements(template, "Deploys") if one["Action"] == "kms:Decrypt"]
@@ -170,27 +160,18 @@ def test_the_roles_keep_to_boundary_and_path_decrypt_archives_through_s3_alone(
 
 
 def test_the_stack_has_the_prefix_of_its_service(tmp_path: Path) -> None:
-    (tmp_path / "prod.toml").write_text(f'service = "ranking"\n{VALID}')
-    app = cdk.App(outdir=str(tmp_path / "cdk.out"))
-    add_pipelines(app, load(tmp_path, tmp_path), "me@11/mine@22", None)
-    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
+    (stack,) = stacks(tmp_path, f'service = "ranking"\n{VALID}')
     assert (stack.node.id, stack.stack_name) == ("pipeline-prod", "ranking-pipeline-prod")
 
 
 @pytest.mark.long
-def test_two_environments_share_a_provider_and_only_a_queue_takes_a_golden_request(
-    tmp_path: Path,
-) -> None:
+def test_environments_share_a_provider_and_a_queue_takes_requests(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
     templates = made(tmp_path, f"{VALID}[asynchronous]\n")
     kinds = [one["Type"] for template in templates for one in template["Resources"].values()]
     assert kinds.count("AWS::IAM::OIDCProvider") == 1
-    (written,) = [
-        json.dumps(one["Resource"])
-        for template in templates
-        for one in statements(template, "Deploys")
-        if one["Action"] == "s3:PutObject"
-    ]
+    deploys = [one for template in templates for one in statements(template, "Deploys")]
+    (written,) = [json.dumps(one["Resource"]) for one in deploys if one["Action"] == "s3:PutObject"]
     assert written.endswith(':s3:::prod-data-*/requests/*"]]}')
 
 
@@ -202,15 +183,13 @@ def of_package(folder: Path, package: str, secret: str | None) -> dict[str, Any]
     return found
 
 
-def test_the_role_that_pins_trusts_main_and_only_reads_and_eventbridge_calls_one_destination(
-    tmp_path: Path,
-) -> None:
+def test_the_pinning_role_trusts_main_and_only_reads(tmp_path: Path) -> None:
     registered = of_package(tmp_path, "ranker/7", "github/token")
     allowed = {one["Action"]: flat(one["Resource"]) for one in statements(registered, "Pins")}
+    groups = "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:model-package"
     assert allowed == {
         "sagemaker:ListModelPackages": "*",
-        "sagemaker:DescribeModelPackage": "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:"
-        "model-package/ranker/*",
+        "sagemaker:DescribeModelPackage": f"{groups}/ranker/*",
         "s3:GetObject": "arn:${AWS::Partition}:s3:::registry/*",
     }
 
@@ -219,13 +198,12 @@ def test_the_role_that_pins_trusts_main_and_only_reads_and_eventbridge_calls_one
     subject = "ref:refs/heads/main"
     assert [f"repo:me/mine:{subject}", f"repo:me@11/mine@22:{subject}"] in trusted
 
-    roles = [one for one in registered["Resources"].values() if "Policies" in one["Properties"]]
-    (policy,) = roles[0]["Properties"]["Policies"]
+    resources = registered["Resources"].values()
+    owned = [one["Properties"]["Policies"] for one in resources if "Policies" in one["Properties"]]
+    (policy,) = owned[0]
     (statement,) = policy["PolicyDocument"]["Statement"]
-    assert (statement["Action"], [*statement["Resource"]]) == (
-        "events:InvokeApiDestination",
-        ["Fn::GetAtt"],
-    )
+    assert statement["Action"] == "events:InvokeApiDestination"
+    assert [*statement["Resource"]] == ["Fn::GetAtt"]
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,30 @@
-"""Every command of the workflows exists, and no workflow holds a key or more rights than it needs."""
+"""Every command of the workflows exists, and no workflow holds a key or more rights than it needs.
+
+Whose code they run is fixed by commit; the audit's answer is never silently green.
+"""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.loading import load
 from servable.main import COMMANDS, servable
-from tests.checkouts import PYTHONS, ROOT
+from tests.checkouts import PYTHONS, ROOT, run_in, succeed_in
+from tests.conftest import valid
 from tests.pipelines.workflows import FILES, FOLDER, STEPS, Step, read
 
 TEMPLATE = ROOT / "servable" / "new" / "template" / "dot-github" / "workflows"
 ACCEPTED = FOLDER.parent / "zizmor.yml"
 TARGETS = set(re.findall(r"^([.a-zA-Z/-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+USES = [
+    line.strip().removeprefix("- ")
+    for file in FILES
+    for line in file.read_text(encoding="utf-8").splitlines()
+    if re.match(r"\s*(- )?uses:", line)
+]
 
 
 def named(step: Step) -> str:
@@ -24,9 +33,7 @@ def named(step: Step) -> str:
 
 @pytest.mark.parametrize("step", STEPS, ids=named)
 def test_a_step_is_valid_shell_calls_what_there_is_and_fails_before_a_pipe(step: Step) -> None:
-    ran = subprocess.run(
-        ["bash", "-n"], input=step.script, text=True, capture_output=True, check=False
-    )
+    ran = run_in(ROOT, "bash", "-n", given=step.script)
     assert (ran.returncode, ran.stderr) == (0, "")
 
     for target in re.findall(r"\bmake (\S+)", step.script):
@@ -56,53 +63,64 @@ def test_zizmor_finds_nothing_that_is_not_accepted_in_the_workflows(folder: Path
     """
     options = ["--offline", "--strict-collection", "--persona", "auditor"]
     files = sorted(folder.glob("*.yml"))
-    ran = subprocess.run(
-        [Path(sys.executable).with_name("zizmor"), *options, "--config", ACCEPTED, *files],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    zizmor = Path(sys.executable).with_name("zizmor")
+    succeed_in(ROOT, zizmor, *options, "--config", ACCEPTED, *files)
 
 
 def test_a_release_is_published_by_its_job_once_it_is_built_installed_and_approved() -> None:
     release = read(FOLDER / "release.yml")
-    assert [
-        job
-        for job, table in {"": release, **release["jobs"]}.items()
-        if "id-token" in table.get("permissions", {})
-    ] == ["publish"]
-    publish = read(FOLDER / "release.yml")["jobs"]["publish"]
+    jobs = release["jobs"]
+    rights = {job: table.get("permissions", {}) for job, table in {"": release, **jobs}.items()}
+    assert [job for job in rights if "id-token" in rights[job]] == ["publish"]
+    publish = jobs["publish"]
     assert ({*publish["needs"]}, publish["environment"]) == ({"check", "install"}, "pypi")
-    matrix = read(FOLDER / "release.yml")["jobs"]["install"]["strategy"]["matrix"]
-    assert tuple(matrix["python"]) == PYTHONS
-    builds = read(FOLDER / "release.yml")["jobs"]["build"]["strategy"]["matrix"]["include"]
+    assert tuple(jobs["install"]["strategy"]["matrix"]["python"]) == PYTHONS
+    builds = jobs["build"]["strategy"]["matrix"]["include"]
     assert len({(one["runner"], one["python"]) for one in builds}) == len(builds) == 2
 
 
 def test_staging_is_deployed_replayed_verified_and_held_to_its_load_before_production() -> None:
-    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
+    jobs = read(FOLDER / "deploy.yml")["jobs"]
     assert jobs["production"]["needs"] == "staging"
-    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"].values()
-    for job in jobs:
+    assert jobs["staging"]["with"]["load-gate"] is True
+    for job in jobs.values():
         assert (ROOT / "environments" / f"{job['with']['environment']}.toml").is_file()
 
     scripts = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
-    replayed = next(at for at, script in enumerate(scripts) if "servable replay" in script)
-    deployed = next(at for at, script in enumerate(scripts) if "cdk deploy" in script)
-    assert replayed < deployed
+    replayed, deployed, verified = (
+        next(at for at, script in enumerate(scripts) if command in script)
+        for command in ("servable replay", "cdk deploy", "servable verify")
+    )
+    assert replayed < deployed < verified
     assert "--gate" in scripts[replayed]
-
-    names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
-    deployed = next(at for at, script in enumerate(names) if "cdk deploy" in script)
-    verified = next(at for at, script in enumerate(names) if "servable verify" in script)
-    assert deployed < verified
-
-    assert any("servable load" in script and "--gate" in script for script in names[verified:])
-    jobs = read(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]
-    assert jobs["staging"]["with"]["load-gate"] is True
+    assert any("servable load" in one and "--gate" in one for one in scripts[verified:])
 
     (staging,) = (one for one in load(ROOT, ROOT / "environments") if one.name == "staging")
-    assert isinstance(staging, ValidFile)
-    expected = staging.environment.traffic.peak_rps, staging.environment.alarms.p99_latency_ms
-    assert None not in expected
+    environment = valid(staging).environment
+    assert None not in (environment.traffic.peak_rps, environment.alarms.p99_latency_ms)
+
+
+def test_an_action_is_pinned_by_one_commit_with_its_version_beside_it() -> None:
+    assert len(USES) >= 8
+    own = r"uses: \./\.github/workflows/[a-z-]+\.yml"
+    pinned = r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+"
+    assert [line for line in USES if not re.fullmatch(f"{own}|{pinned}", line)] == []
+    names = [line.partition("@")[0] for line in {line for line in USES if "@" in line}]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("answer", "ends", "warned"), [(0, 0, False), (1, 1, False), (3, 0, True), (2, 2, False)]
+)
+def test_the_audit_step_fails_for_a_known_vulnerability_and_warns_where_it_could_not_ask(
+    tmp_path: Path, answer: int, ends: int, warned: bool
+) -> None:
+    """The step's own shell, with an audit that ends with `answer`."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntest "$*" = "-m scripts.audit" || exit 99\nexit {answer}\n')
+    python.chmod(0o755)
+    (step,) = (step for step in STEPS if "scripts.audit" in step.script)
+    ran = run_in(tmp_path, "bash", "-e", "-c", step.script)
+    assert ran.returncode == ends
+    assert any(line.startswith("::warning ") for line in ran.stdout.splitlines()) is warned

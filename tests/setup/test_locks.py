@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from model_packaging.tree import compute_sha256
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, Ran, run_in
 from tests.packaging.wheelhouse import wheel
 
 LOCKS = sorted([ROOT / "requirements.txt", *ROOT.glob("requirements/*.txt")])
@@ -58,47 +57,31 @@ def test_make_installs_nothing_without_hashes_but_the_project_itself() -> None:
     assert (wrong, "npm install" in MAKEFILE) == ([], False)
 
 
-def install(house: Path, lock: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """As make does, from a folder instead of the registry."""
-    (said,) = re.findall(r"^INSTALL := \$\(BIN\)/python (.*)$", MAKEFILE, re.MULTILINE)
-    command = [sys.executable, *said.split(), "--no-index", "--find-links", str(house)]
-    return subprocess.run(
-        [*command, "--target", str(target), "-r", str(lock)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Path:
-    """The lock of one tiny wheel in the folder `house` beside it."""
-    (tmp_path / "house").mkdir()
-    file = wheel(tmp_path / "house", "plain")
-    lock = tmp_path / "lock.txt"
-    version = file.name.split("-")[1]
-    lock.write_text(f"plain=={version} --hash=sha256:{compute_sha256(file)}\n")
-    return lock
-
-
 @pytest.mark.long
-def test_a_file_with_the_locked_hash_is_installed_and_any_other_is_refused(
-    lock: Path, tmp_path: Path
-) -> None:
-    house, text = tmp_path / "house", lock.read_text()
-    ran = install(house, lock, tmp_path / "installed")
+def test_a_file_with_the_locked_hash_is_installed_and_any_other_is_refused(tmp_path: Path) -> None:
+    (said,) = re.findall(r"^INSTALL := \$\(BIN\)/python (.*)$", MAKEFILE, re.MULTILINE)
+
+    def install(lock: str, target: str = "other") -> Ran:
+        """As make does, from a folder instead of the registry."""
+        (tmp_path / "lock.txt").write_text(lock)
+        command = (*said.split(), "--no-index", "--find-links", "house", "-r", "lock.txt")
+        return run_in(tmp_path, sys.executable, *command, "--target", target)
+
+    def lock_wheel(file: Path) -> str:
+        name, version, *_ = file.name.split("-")
+        return f"{name}=={version} --hash=sha256:{compute_sha256(file)}\n"
+
+    house = tmp_path / "house"
+    house.mkdir()
+    file = wheel(house, "plain")
+    lock = lock_wheel(file)
+    ran = install(lock, "installed")
     assert (ran.returncode, (tmp_path / "installed" / "plain.py").exists()) == (0, True), ran.stderr
-    lock.write_text(text.partition(" --hash")[0])
-    ran = install(house, lock, tmp_path / "without")
+    ran = install(lock.partition(" --hash")[0])
     assert (ran.returncode, "Hashes are required" in ran.stderr) == (1, True)
-    (file,) = house.glob("*.whl")
-    needy = wheel(house, "needy", requires=("plain",))
-    lock.write_text(f"needy=={needy.name.split('-')[1]} --hash=sha256:{compute_sha256(needy)}\n")
-    ran = install(house, lock, tmp_path / "needy")
+    ran = install(lock_wheel(wheel(house, "needy", requires=("plain",))))
     assert (ran.returncode, "plain" in ran.stderr) == (1, True)
     # Bytes before a zip's own are allowed: still a wheel, and another file.
     file.write_bytes(b"#!/bin/sh\n" + file.read_bytes())
-    lock.write_text(text)
-    ran = install(house, lock, tmp_path / "changed")
+    ran = install(lock)
     assert (ran.returncode, "DO NOT MATCH THE HASHES" in ran.stderr) == (1, True)

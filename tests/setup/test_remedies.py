@@ -51,9 +51,7 @@ def test_a_command_that_its_program_rejects_is_named(command: str, problem: str 
 
 
 def test_a_key_that_no_file_has_is_named() -> None:
-    assert unknown_keys_in(
-        "set models.ranker.goldn, or variants.{}.{} in environments/prod.toml"
-    ) == ["models.ranker.goldn"]
-    assert unknown_values_in("a large model needs a longer ready_timeout_seconds.{}") == [
-        "ready_timeout_seconds"
-    ]
+    said = "set models.ranker.goldn, or variants.{}.{} in environments/prod.toml"
+    assert unknown_keys_in(said) == ["models.ranker.goldn"]
+    said = "a large model needs a longer ready_timeout_seconds.{}"
+    assert unknown_values_in(said) == ["ready_timeout_seconds"]

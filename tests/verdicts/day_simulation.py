@@ -31,7 +31,7 @@ class SimulatedPolicy:
     in_cooldown_seconds: float = 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SimulatedInstance:
     """`servers` requests at once, lognormal service times, and a queue without an end."""
 
@@ -61,9 +61,8 @@ class _Fleet:
         self.add(count)
 
     def add(self, count: int) -> None:
-        for _ in range(count):
-            self.free.append([0.0] * self.instance.servers)
-            self.inside.append([0])
+        self.free += [[0.0] * self.instance.servers for _ in range(count)]
+        self.inside += [[0] for _ in range(count)]
 
     def remove(self, count: int) -> None:
         """The newest take no more requests, and finish those that they have."""
@@ -101,13 +100,11 @@ class _Scaler:
         now = minute * MINUTE_SECONDS
         if self.starting:
             return  # the endpoint is updating
-        if self.pending:
-            cool = self.policy.out_cooldown_seconds, self.policy.in_cooldown_seconds
-            if self.pending == "out":
-                self.out_until = now + cool[0]
-            else:
-                self.in_until = now + cool[1]
-            self.pending = ""
+        if self.pending == "out":
+            self.out_until = now + self.policy.out_cooldown_seconds
+        elif self.pending:
+            self.in_until = now + self.policy.in_cooldown_seconds
+        self.pending = ""
         target = self.policy.target
         seen = int((now - self.around.delay_seconds) // MINUTE_SECONDS)
         points = self.datapoints[: max(0, seen)]

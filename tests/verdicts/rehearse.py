@@ -13,18 +13,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from servable.rehearse.command import rehearse
-from tests.verdicts.day_simulation import (
-    Z99,
-    SimulatedInstance,
-    SimulatedPolicy,
-    Surroundings,
-    simulate,
-)
+from tests.verdicts.day_simulation import Z99, SimulatedInstance, SimulatedPolicy, Surroundings
+from tests.verdicts.day_simulation import simulate as simulate_day
 
 MINUTES, MOST_BROKEN, MOST_RPS = 8 * 60, 1.0, 12.0
 # Days like the given one: their size, shift, and noise, which lasts for some minutes.
@@ -57,10 +53,7 @@ def draw_case(source: random.Random) -> DayCase:
     return DayCase(
         requests=tuple(60 * most * each for each in draw_shape(source)),
         instance=SimulatedInstance(
-            servers=servers,
-            p50_seconds=p50,
-            p99_seconds=p50 * spread,
-            least_outstanding=source.random() < 0.7,
+            servers, p50, p50 * spread, least_outstanding=source.random() < 0.7
         ),
         policy=SimulatedPolicy(
             minimum=source.randint(1, 3),
@@ -118,11 +111,8 @@ def ask_verdict(case: DayCase) -> tuple[str, int]:
         latencies = (case.instance.p50_seconds, case.instance.p99_seconds)
         measured = [case.rate_rps, *(1000 * seconds for seconds in latencies)]
         options = [f"--set=prod.{key}={value}" for key, value in keys.items()]
-        options += [
-            f"--per-instance={','.join(map(str, measured))}",
-            f"--day={day}",
-            f"--output={folder}",
-        ]
+        options += [f"--per-instance={','.join(map(str, measured))}", f"--day={day}"]
+        options.append(f"--output={folder}")
         ran = CliRunner().invoke(rehearse, ["prod", *options, "--json"], standalone_mode=False)
     if ran.exception:
         raise ran.exception
@@ -144,18 +134,14 @@ def judge_case(job: tuple[int, int]) -> tuple[bool, str]:
     """Return whether the simulation meets the objective, and the verdict."""
     case = draw_case(random.Random("{} {}".format(*job)))
     verdict, instances = ask_verdict(case)
-    broken = [
-        simulate(
-            draw_day(case.requests, random.Random(f"{job} {day}")),
-            case.instance,
-            case.policy,
-            case.around,
-            instances=instances,
-            p99_seconds=case.p99_ms / 1000,
-            seed=day,
-        )
-        for day in range(FRESH_DAYS)
-    ]
+    simulate = partial(
+        simulate_day, instance=case.instance, policy=case.policy, around=case.around,
+        instances=instances, p99_seconds=case.p99_ms / 1000,
+    )  # fmt: skip
+    broken = []
+    for day in range(FRESH_DAYS):
+        requests = draw_day(case.requests, random.Random(f"{job} {day}"))
+        broken.append(simulate(requests, seed=day))
     return statistics.fmean(broken) <= MOST_BROKEN, verdict
 
 

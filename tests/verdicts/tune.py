@@ -63,12 +63,11 @@ def flat(today: Point, gain: float, chance: Chance) -> Effect:
 def today_best(today: Point, gain: float, chance: Chance) -> Effect:
     """Every step away from today's settings costs up to a tenth."""
     steps = {name: float(chance.uniform(0.01, 0.1)) for name in GRID}
-    return lambda point: (
-        -sum(
-            cost * abs(GRID[name].index(point[name]) - GRID[name].index(today[name]))
-            for name, cost in steps.items()
-        )
-    )
+
+    def count_steps(name: str, point: Point) -> int:
+        return abs(GRID[name].index(point[name]) - GRID[name].index(today[name]))
+
+    return lambda point: -sum(cost * count_steps(name, point) for name, cost in steps.items())
 
 
 def today_second(today: Point, gain: float, chance: Chance) -> Effect:
@@ -146,10 +145,9 @@ def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool | None, list[s
             gains = [gain for gain, each in PLANTED if each == noise] if planted else [0.0]
             cases = [(surface, gain, noise, kind) for gain in gains for kind in NOISES]
             jobs = [(case, seed, number) for number, case in enumerate(count * cases)]
-            ended = pool.map(search, jobs, chunksize=8)
             verdicts = [
                 "falsely better" if verdict == "better" and worse else verdict
-                for verdict, _, worse in ended
+                for verdict, _, worse in pool.map(search, jobs, chunksize=8)
             ]
             name = f"{surface.replace('_', ' ')}, {noise:.0%} noise"
             yield name, True if planted else None, verdicts

@@ -30,7 +30,6 @@ from servable.new.project_files import DISTRIBUTION, build_wheel
 
 MOST_MEGABYTES = 60
 MOST_HELP_SECONDS = 0.3
-_REPEATS = 11
 
 
 def make(folder: Path, wheels: Path, wanted: Sequence[str]) -> Path:
@@ -46,12 +45,9 @@ def make(folder: Path, wheels: Path, wanted: Sequence[str]) -> Path:
     names = set(required(wanted, own))
     for name in sorted(names - set(own)):
         _link(distribution(name), site, programs)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "--quiet"]
-        + ["--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-        + ["--find-links", str(wheels), *sorted(names & set(own))],
-        check=True,
-    )
+    command = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
+    command += ["--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    subprocess.run([*command, "--find-links", wheels, *sorted(names & set(own))], check=True)
     return programs
 
 
@@ -76,9 +72,7 @@ def required(wanted: Sequence[str], own: dict[str, list[str]]) -> Iterator[str]:
             continue
         seen.add((name, frozenset(one.extras)))
         yield name
-        if name in own:
-            requires = own[name]
-        else:
+        if (requires := own.get(name)) is None:
             there = distribution(name)
             if not one.specifier.contains(there.version, prereleases=True):
                 raise ValueError(f"{name} {there.version} is installed here; required: {one}")
@@ -97,10 +91,9 @@ def _link(installed: Distribution, site: Path, programs: Path) -> None:
             continue  # CDK's distributions list files of each other
         if "bin" in file.parts and file.parts[0] == "..":
             target = programs / file.name
-            said = source.read_bytes()
-            if said.startswith(b"#!") and b"python" in said.partition(b"\n")[0]:
-                first = f"#!{programs / 'python'}\n".encode()
-                target.write_bytes(first + said.partition(b"\n")[2])
+            first, _, rest = source.read_bytes().partition(b"\n")
+            if first.startswith(b"#!") and b"python" in first:
+                target.write_bytes(f"#!{programs / 'python'}\n".encode() + rest)
                 target.chmod(0o755)
                 continue
         elif file.parts[0] == "..":
@@ -121,12 +114,10 @@ def repacked(name: str, folder: Path) -> None:
         if ".." not in file.parts and file.suffix != ".pyc" and file.name != "direct_url.json"
     }
     (wheel,) = (text for file, text in files.items() if file.endswith(".dist-info/WHEEL"))
-    tags = [line.split()[1] for line in wheel.decode().splitlines() if line[:4] == "Tag:"]
     # py2-none-any and py3-none-any are one name: the last is that of any Python here.
-    tag = tags[-1]
+    *_, tag = (line.split()[1] for line in wheel.decode().splitlines() if line[:4] == "Tag:")
     normal = canonicalize_name(name).replace("-", "_")
-    file = folder / f"{normal}-{installed.version}-{tag}.whl"
-    file.write_bytes(build_wheel(files))
+    (folder / f"{normal}-{installed.version}-{tag}.whl").write_bytes(build_wheel(files))
 
 
 def megabytes(folder: Path) -> float:
@@ -138,7 +129,7 @@ def megabytes(folder: Path) -> float:
 def help_seconds(programs: Path) -> float:
     """How long `servable --help` takes; the median of some, after one that fills the caches."""
     took = []
-    for _ in range(1 + _REPEATS):
+    for _ in range(12):
         start = time.perf_counter()
         subprocess.run([programs / "servable", "--help"], check=True, stdout=subprocess.DEVNULL)
         took.append(time.perf_counter() - start)

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -13,7 +11,8 @@ from packaging.utils import canonicalize_name
 
 from servable.console.extras import COMMANDS
 from servable.main import COMMANDS as EVERY_COMMAND
-from tests.conftest import RANKER, VALID
+from tests.checkouts import succeed_in
+from tests.conftest import VALID, make_project
 from tests.wheels.environment import required, requirements_of
 
 pytestmark = pytest.mark.long
@@ -48,14 +47,8 @@ print(json.dumps({line: run(line.split()) for line in lines}))
 """
 # Commands that find out on their way what they need -> the extra.
 ON_THE_WAY = {"doctor prod": "aws", "package wants": "vendor"}
-BASE = (
-    "check prod",
-    "cost prod",
-    "package prod",
-    "rehearse prod --day day.jsonl",
-    "doctor",
-    "init model --name first",
-)
+BASE = ("check prod", "cost prod", "package prod", "doctor", "init model --name first")
+BASE += ("rehearse prod --day day.jsonl",)
 RECORDED = '{"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:00:00Z"}}\n'
 Runs = dict[str, tuple[int, str]]
 
@@ -64,15 +57,11 @@ Runs = dict[str, tuple[int, str]]
 def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     """The words of a run -> its exit code and what it said, with nothing but the base."""
     project = tmp_path_factory.mktemp("project")
-    shutil.copytree(RANKER, project / "model")
-    wanting = project / "wanting"
-    wanting.mkdir()
-    (wanting / "requirements.txt").write_text("six==1.17.0\n")
-    (wanting / "inference.py").write_text("def handler(data, context): ...\n")
-    (project / "environments").mkdir()
+    make_project(project)
+    (project / "code" / "requirements.txt").write_text("six==1.17.0\n")
     (project / "environments" / "prod.toml").write_text(VALID)
     wants = VALID.replace('name = "ranker"', 'name = "wanting"')
-    wants = wants.replace("tensorflow =", 'code = "wanting"\ntensorflow =')
+    wants = wants.replace("tensorflow =", 'code = "code"\ntensorflow =')
     (project / "environments" / "wants.toml").write_text(wants)
     (project / "day.jsonl").write_text(RECORDED)
     base = set(required(["servable-endpoints"], requirements_of(wheels)))
@@ -84,10 +73,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     lines = [*(f"{one} --help" for one in EVERY_COMMAND), *COMMANDS, *ON_THE_WAY, *BASE]
     for name, content in (("blocked", sorted(blocked)), ("lines", lines)):
         (project / name).write_text(json.dumps(content))
-    command = [sys.executable, "-c", RUNS, "blocked", "lines"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    parsed: Runs = json.loads(done.stdout)
+    command = (sys.executable, "-c", RUNS, "blocked", "lines")
+    ran = succeed_in(project, *command, timeout_seconds=300)
+    parsed: Runs = json.loads(ran.stdout)
     return parsed
 
 
@@ -102,12 +90,10 @@ def test_without_an_extra_a_command_has_its_help_and_says_how_to_install_it(ran:
         # `eval "$(servable local up)"` fails by the word false.
         wanted += f"pip install 'servable-endpoints[{extra}]'" + " false" * (command == "local")
         assert (code, said) == (2, f"Error: {wanted}")
-    for command in ON_THE_WAY:
+    for command, extra in ON_THE_WAY.items():
         code, said = ran[command]
-        one = re.compile(
-            rf"Error: \S.* needs \w+, .*pip install 'servable-endpoints\[{ON_THE_WAY[command]}\]'"
-        )
-        assert (code, bool(one.fullmatch(said))) == (2, True), said
+        wanted = rf"Error: \S.* needs \w+, .*pip install 'servable-endpoints\[{extra}\]'"
+        assert (code, bool(re.fullmatch(wanted, said))) == (2, True), said
 
 
 def test_the_base_does_what_needs_no_extra(ran: Runs) -> None:

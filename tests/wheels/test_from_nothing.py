@@ -3,7 +3,6 @@
 import re
 import resource
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 from model_packaging.tree import compute_sha256
 from scripts.build_wheels import OF_A_PROJECT
 from servable.new.project_files import DISTRIBUTION
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, run_in, succeed_in
 from tests.conftest import RANKER
-from tests.wheels.built import file_of
+from tests.wheels.conftest import file_of
 from tests.wheels.environment import MOST_MEGABYTES, megabytes, repacked, required, requirements_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -27,20 +26,13 @@ MOST_WITH_BYTECODE = 70
 
 
 @pytest.fixture(scope="module")
-def house(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder instead of the index: our wheels, and all that the base requires."""
-    folder = tmp_path_factory.mktemp("house")
-    own = requirements_of(wheels)
-    for name in {*required([DISTRIBUTION], own)} - {*own}:
-        repacked(name, folder)
-    for file in wheels.iterdir():
-        shutil.copy(file, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home after the page's commands, with no variable but these."""
+    # A folder instead of the index: our wheels, and all that the base requires.
+    house, own = tmp_path_factory.mktemp("house"), requirements_of(wheels)
+    for name in {*required([DISTRIBUTION], own)} - {*own}:
+        repacked(name, house)
+    shutil.copytree(wheels, house, dirs_exist_ok=True)
     home = tmp_path_factory.mktemp("home")
     programs = tmp_path_factory.mktemp("programs")
     for name in ("uv", "uvx"):
@@ -49,23 +41,12 @@ def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (programs / "python3").symlink_to(Path(sys.base_prefix, "bin", version))
     shutil.copytree(RANKER, home / "my_model")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ran = subprocess.run(
-        ["/bin/sh", "-ec", COMMANDS],
-        cwd=home,
-        env={
-            "HOME": str(home),
-            "PATH": f"{programs}:{home}/.local/bin",
-            "UV_FIND_LINKS": str(house),
-            "UV_NO_INDEX": "1",
-            "UV_OFFLINE": "1",
-            "UV_COMPILE_BYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = dict.fromkeys(("UV_NO_INDEX", "UV_OFFLINE", "UV_COMPILE_BYTECODE"), "1")
+    variables |= {"HOME": str(home), "PATH": f"{programs}:{home}/.local/bin"}
+    variables["UV_FIND_LINKS"] = str(house)
+    command = ("/bin/sh", "-ec", COMMANDS)
+    ran = succeed_in(home, *command, environment=variables, timeout_seconds=500)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
     (home / "printed").write_text(ran.stdout)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     (home / "seconds").write_text(f"{seconds:.1f}")
@@ -90,11 +71,8 @@ def test_the_base_is_small_and_brings_no_tensorflow_numpy_or_boto3(home: Path) -
     assert {"numpy", "tensorflow", "boto3"} & {path.name for path in site.iterdir()} == set()
 
 
-def test_a_command_of_uvs_names_its_extras_and_pins_the_wheel_that_wrote_a_project(
-    home: Path, wheels: Path
-) -> None:
-    command = [str(home / ".local" / "bin" / "servable"), "invoke"]
-    ran = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+def test_uvs_command_names_extras_and_pins_its_wheel(home: Path, wheels: Path) -> None:
+    ran = run_in(home, home / ".local" / "bin" / "servable", "invoke", environment={})
     assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
 
     text = (home / "my-service" / "requirements.txt").read_text()
@@ -103,9 +81,7 @@ def test_a_command_of_uvs_names_its_extras_and_pins_the_wheel_that_wrote_a_proje
     assert digest[1] == compute_sha256(file_of(DISTRIBUTION, wheels))
 
 
-def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project_and_pins_the_same(
-    home: Path, wheels: Path, tmp_path: Path
-) -> None:
+def test_pip_takes_wheels_by_a_projects_hashes(home: Path, wheels: Path, tmp_path: Path) -> None:
     """uv's command wrote the new project."""
     whole = (home / "my-service" / "requirements.txt").read_text()
     ours = re.findall(r"^servable-\S+ \\\n.*\n", whole, re.MULTILINE)
@@ -113,22 +89,13 @@ def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project_and_pins_the_same(
     (tmp_path / "ours.txt").write_text("".join(ours).replace("[aws,synth]", ""))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     command += ["--no-compile", "--find-links", str(wheels), "--target", "site", "-r", "ours.txt"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    succeed_in(tmp_path, *command)
     by_pip = tmp_path / "site"
     names = {path.name.split("-")[0] for path in by_pip.glob("*.dist-info")}
     assert names == {name.replace("-", "_") for name in (DISTRIBUTION, *OF_A_PROJECT)}
 
     # Each installer adds files of its own to what it installs.
-    code = (
-        "from servable.new.project_files import compute_installed_sha256; "
-        "print(compute_installed_sha256())"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=by_pip,
-        env={"PYTHONPATH": str(by_pip)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "from servable.new import project_files as p; print(p.compute_installed_sha256())"
+    path = {"PYTHONPATH": str(by_pip)}
+    ran = succeed_in(by_pip, sys.executable, "-c", code, environment=path)
     assert ran.stdout.strip() == compute_sha256(file_of(DISTRIBUTION, wheels))

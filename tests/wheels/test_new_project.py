@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, run_in, succeed_in
 from tests.wheels.environment import make
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -35,20 +35,10 @@ class Newcomer:
     environment: dict[str, str]
     said: dict[str, str] = field(default_factory=dict)
 
-    def type(self, step: str, *command: str, ends: int = 0) -> str:
-        ran = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=150,
-        )
-        assert ran.returncode == ends, f"{step}: {' '.join(command)}: {ran.stdout[-3000:]}"
-        self.said[step] = ran.stdout
+    def type(self, step: str, *command: str) -> str:
+        options = {"environment": self.environment, "given": "", "timeout_seconds": 150}
+        ran = succeed_in(self.folder, *command, **options)
+        self.said[step] = ran.stdout + ran.stderr
         return ran.stdout
 
     def invoked(self, step: str, *where: str) -> None:
@@ -75,11 +65,8 @@ def way(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newc
     """Everything that the README of a new project says, typed."""
     place = tmp_path_factory.mktemp("elsewhere")
     programs = make(place / "venv", wheels, ["servable-endpoints[synth,local]"])
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "PYTHON", "VIRTUAL_ENV", "CDK_"))
-    }
+    left_out = ("AWS_", "PYTHON", "VIRTUAL_ENV", "CDK_")
+    kept = {name: one for name, one in os.environ.items() if not name.startswith(left_out)}
     folder = place / "my-service"
     path = f"{programs}:{folder}/node_modules/.bin:/usr/bin:/bin"
     here = Newcomer(place, {**kept, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"})
@@ -102,14 +89,8 @@ def way(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newc
 
 
 def _install_cli(here: Newcomer) -> None:
-    ran = subprocess.run(
-        ["npm", "ci", "--offline", "--no-audit", "--no-fund"],
-        cwd=here.folder,
-        env=here.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ("npm", "ci", "--offline", "--no-audit", "--no-fund")
+    ran = run_in(here.folder, *command, environment=here.environment)
     here.said["npm"] = "" if ran.returncode == 0 else ran.stderr[-500:] or "failed"
     if ran.returncode:
         shutil.rmtree(here.folder / "node_modules", ignore_errors=True)
@@ -140,9 +121,7 @@ def test_npm_installs_the_cdk_cli_that_the_lock_names(way: Newcomer) -> None:
     assert wanted in way.type("version", "cdk", "--version")
 
 
-def test_a_newcomer_checks_deploys_verifies_updates_and_restores_from_the_wheels_alone(
-    way: Newcomer,
-) -> None:
+def test_a_newcomer_deploys_updates_and_restores_from_wheels_alone(way: Newcomer) -> None:
     code = "import infra, stacks, servable, servable_local as a; print(infra, stacks, servable, a)"
     assert str(ROOT) not in way.type("imports", "python", "-c", code)
     assert way.said["check"].startswith("my-model  ok,")

@@ -3,61 +3,44 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servable_local.aws import LocalAws, status
-from tests.checkouts import PATH, run_in
+from tests.checkouts import PATH, assert_predicts, succeed_in
 from tests.conftest import RANKER
 from tests.wheels.environment import make
 
 pytestmark = pytest.mark.long
 APP = Path(__file__).parent / "other_app" / "app.py"
-GOLDEN = RANKER.parent / "golden"
 
 
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[LocalAws]:
-    """The local AWS of `servable-local up`, with the app deployed to it."""
-    folder = tmp_path_factory.mktemp("other")
-    program = make(folder / "environment", wheels, ["servable-local[run]"]) / "servable-local"
-    project = folder / "project"
+def test_its_endpoint_alarm_and_bucket_work(wheels: Path, tmp_path: Path) -> None:
+    program = make(tmp_path / "environment", wheels, ["servable-local[run]"]) / "servable-local"
+    project = tmp_path / "project"
     project.mkdir()
     shutil.copy(APP, project)
     with tarfile.open(project / "model.tar.gz", "w:gz") as tar:
         tar.add(RANKER, "ranker")
     (project / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} -P app.py"}))
-    command = [str(program), "up", "--json"]
-    ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    ran = succeed_in(project, program, "up", "--json")
     try:
         environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
-        found = status(folder=project / ".servable")
-        assert found is not None
         deploy = ("cdk", "deploy", "--require-approval", "never")
-        deployed = run_in(project, *deploy, environment=environment)
-        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
-        yield found
+        succeed_in(project, *deploy, environment=environment)
+        aws = status(folder=project / ".servable")
+        assert aws is not None
+        check_deployed(aws)
     finally:
-        subprocess.run([program, "down"], cwd=project, check=True, capture_output=True)
+        succeed_in(project, program, "down")
 
 
-def test_its_endpoint_predicts_and_scales_its_alarm_tells_and_its_bucket_keeps_versions(
-    aws: LocalAws,
-) -> None:
-    answer = aws.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName="others",
-        ContentType="application/json",
-        Body=(GOLDEN / "request-rows.json").read_bytes(),
-    )
-    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
-
+def check_deployed(aws: LocalAws) -> None:
+    assert_predicts(aws, "others")
     client = aws.client("application-autoscaling")
     (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 3)
@@ -68,7 +51,6 @@ def test_its_endpoint_predicts_and_scales_its_alarm_tells_and_its_bucket_keeps_v
     assert failing["AlarmActions"] == [topic["TopicArn"]]
 
     s3 = aws.client("s3")
-    (bucket,) = [
-        one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("other")
-    ]
+    buckets = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    (bucket,) = [name for name in buckets if name.startswith("other")]
     assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"

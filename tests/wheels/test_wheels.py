@@ -10,12 +10,14 @@ import sys
 import tomllib
 import zipfile
 from collections import Counter
+from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from readme_renderer import markdown
 
 from model_packaging.tree import compute_sha256
 from scripts.build_wheels import FOLDERS, OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
@@ -24,8 +26,8 @@ from servable.console.extras import COMMANDS, MODULES
 from servable.doctor.machine import LEAST_PYTHON
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import DISTRIBUTION, STAMP
-from tests.checkouts import PYTHONS, ROOT
-from tests.wheels.built import REPOSITORY, file_of, metadata
+from tests.checkouts import PYTHONS, ROOT, succeed_in
+from tests.wheels.conftest import REPOSITORY, file_of, metadata
 from tests.wheels.environment import requirements_of
 
 pytestmark = pytest.mark.long
@@ -34,25 +36,8 @@ PYPROJECT: dict[str, Any] = metadata(DISTRIBUTION)
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
 # requirements/*.in -> the extras of servable, "" its own requirements, that it installs too.
 INSTALLED_BY = {"base": ("", "vendor", "aws", "synth"), "local": ("local",), "tuning": ("tune",)}
-# In a requirements file, and no extra's: setuptools installs the checkout itself.
-OF_THE_CHECKOUT = {"setuptools"}
 # What wheels are built from besides folders.
 FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
-# An extra's, and in no requirements file: pip is in every environment that has one.
-THERE_ALREADY = {"pip"}
-
-
-@pytest.fixture(scope="module")
-def held(wheels: Path) -> dict[str, set[str]]:
-    """Wheel -> the files in it, without what describes it."""
-    return {
-        name: {
-            one
-            for one in zipfile.ZipFile(file_of(name, wheels)).namelist()
-            if ".dist-info/" not in one
-        }
-        for name in WHEELS
-    }
 
 
 def named(one: Requirement) -> str:
@@ -84,34 +69,27 @@ def written(name: str) -> set[str]:
     return {named(one) for one in found}
 
 
-def brought(name: str) -> set[str]:
-    """By the extras that stand for requirements/NAME.in."""
-    return {named(one) for extra in INSTALLED_BY[name] for one in own(extra)}
-
-
-def locked(name: str) -> set[str]:
-    file = "requirements.txt" if name == "base" else f"requirements/{name}.txt"
-    lock = (ROOT / file).read_text(encoding="utf-8")
-    return set(re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
-
-
 def tracked(*folders: str) -> list[str]:
     """Files that git has or would add: what else lies in a folder belongs into no wheel."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    ran = succeed_in(ROOT, *command)
     return [name for name in ran.stdout.splitlines() if (ROOT / name).exists()]
 
 
-def test_every_package_and_every_file_is_in_one_wheel(held: dict[str, set[str]]) -> None:
+def test_every_package_and_every_file_is_in_one_wheel(wheels: Path) -> None:
+    held = []
+    for name in WHEELS:
+        files = zipfile.ZipFile(file_of(name, wheels)).namelist()
+        held.append({file for file in files if ".dist-info/" not in file})
     sources = {
         (ROOT / name).relative_to(folder.parent).as_posix()
         for folder in FOLDERS.values()
         for name in tracked(str(folder))
     }
-    assert set().union(*held.values()) == sources
-    counted = Counter(file for files in held.values() for file in files)
+    assert set().union(*held) == sources
+    counted = Counter(file for files in held for file in files)
     assert [file for file, count in counted.items() if count > 1] == []
-    tops = [top for files in held.values() for top in {file.split("/")[0] for file in files}]
+    tops = [top for files in held for top in {file.split("/")[0] for file in files}]
     assert sorted(tops) == sorted(PACKAGES)
 
 
@@ -143,38 +121,27 @@ def test_the_wheels_have_one_version_that_they_pin_and_the_changelog_explains(wh
     assert pins == dict.fromkeys(WHEELS, f"=={__version__}")
 
 
-@pytest.fixture(scope="module")
-def project_lock(wheels: Path) -> dict[str, list[str]]:
-    """What a release writes into a project's requirements.txt: name -> its hashes."""
+def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(wheels: Path) -> None:
     with zipfile.ZipFile(file_of(DISTRIBUTION, wheels)) as archive:
         text = archive.read(REQUIREMENTS).decode().replace("@version@", __version__)
-    lines = text.replace("\\\n", " ").splitlines()
-    lock: dict[str, list[str]] = {}
-    for line in lines:
+    pinned: dict[str, list[str]] = {}  # by name, the hashes of a new project's requirements.txt
+    for line in text.replace("\\\n", " ").splitlines():
         if line[:1].isalnum():
             name = named(Requirement(line.partition(" --hash")[0]))
-            lock.setdefault(name, []).extend(re.findall(r"--hash=sha256:(\S+)", line))
-    return lock
-
-
-def test_a_project_pins_all_that_it_installs_by_the_hashes_of_here(
-    project_lock: dict[str, list[str]], wheels: Path
-) -> None:
+            pinned.setdefault(name, []).extend(re.findall(r"--hash=sha256:(\S+)", line))
     wants = {named(one) for extra in ("", "aws", "synth") for one in own(extra)}
-    assert wants - set(project_lock) == set()
-    ours = {name: hashes for name, hashes in project_lock.items() if name in WHEELS}
+    assert wants - set(pinned) == set()
+    ours = {name: hashes for name, hashes in pinned.items() if name in WHEELS}
     assert ours == {DISTRIBUTION: ["@sha256@"]} | {
         name: [compute_sha256(file_of(name, wheels))] for name in OF_A_PROJECT
     }
 
     lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    theirs = [one for name, hashes in project_lock.items() if name not in WHEELS for one in hashes]
+    theirs = [one for name, hashes in pinned.items() if name not in WHEELS for one in hashes]
     assert theirs == re.findall(r"--hash=sha256:(\S+)", lock)
 
 
-def test_the_same_sources_build_the_same_bytes_in_another_checkout(
-    wheels: Path, tmp_path: Path
-) -> None:
+def test_another_checkout_builds_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     """The other has another place, time, time zone and umask, as on another computer."""
     for name in tracked(*map(str, FOLDERS.values()), "packages", "scripts", *FILES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -190,12 +157,15 @@ def test_the_same_sources_build_the_same_bytes_in_another_checkout(
 
 @pytest.mark.parametrize("name", INSTALLED_BY)
 def test_requirements_ask_for_what_the_extras_bring_and_allow(name: str) -> None:
-    assert written(name) - OF_THE_CHECKOUT - brought(name) == set()
-    asked = written(name) | written("base")
-    assert brought(name) - THERE_ALREADY - asked == set()
-
-    pins = [Requirement(one) for one in locked(name)]
     allowed = [one for extra in INSTALLED_BY[name] for one in own(extra)]
+    brought = {named(one) for one in allowed}
+    # Setuptools installs the checkout itself, and pip is in every environment that has one.
+    assert written(name) - {"setuptools"} - brought == set()
+    assert brought - {"pip"} - (written(name) | written("base")) == set()
+
+    file = "requirements.txt" if name == "base" else f"requirements/{name}.txt"
+    lock = (ROOT / file).read_text(encoding="utf-8")
+    pins = map(Requirement, re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
     refused = [
         str(pin)
         for pin in pins
@@ -215,9 +185,26 @@ def test_doctor_linter_and_tests_mean_the_python_of_the_wheels() -> None:
     assert asked == {">=" + ".".join(map(str, LEAST_PYTHON))}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert f">={tools['mypy']['python_version']}" == PYPROJECT["requires-python"]
-    named = [
-        classifier.rpartition(" ")[2]
-        for classifier in PYPROJECT["classifiers"]
-        if "Python ::" in classifier
-    ]
+    named = [one.rpartition(" ")[2] for one in PYPROJECT["classifiers"] if "Python ::" in one]
     assert tuple(named) == PYTHONS
+
+
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_a_descriptions_links_name_files_of_the_release(wheel: str, wheels: Path) -> None:
+    """The description as PyPI's own library renders it."""
+    with zipfile.ZipFile(file_of(wheel, wheels)) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        described = Parser().parsestr(archive.read(name).decode())
+    targets = re.findall(
+        r'(?:href|src)="([^"]+)"', markdown.render(str(described.get_payload())) or ""
+    )
+    tree = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{__version__}/([^#]+)")
+    other = re.compile(r"https://(docs\.astral\.sh|github\.com/getmoto)/")
+    ours = [target for target in targets if not other.match(target)]
+    paths = [match and match[1] for match in map(tree.match, ours)]
+    assert paths
+    assert [path for path in paths if not path or not (ROOT / path).exists()] == []
+
+
+def test_twine_finds_nothing_wrong_with_the_wheels(wheels: Path) -> None:
+    succeed_in(ROOT, sys.executable, "-m", "twine", "check", "--strict", *wheels.iterdir())

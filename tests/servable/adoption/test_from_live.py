@@ -41,7 +41,7 @@ def adopt(
     monkeypatch: pytest.MonkeyPatch, live: LiveSnapshot, request: str = "", **how: Any
 ) -> int:
     monkeypatch.setattr(from_live, "read_live_snapshot", lambda *_: live)
-    given = {"request": Path(request) if request else None, "as_json": not request}
+    given: dict[str, Any] = {"request": Path(request) if request else None, "as_json": not request}
     options = InitOptions(name="dev", **given, **(how or {"from_endpoint": "ranker"}))
     return write_live_environment(options, "123456789012", "us-east-1")
 

@@ -18,8 +18,7 @@ from servable.replay.answers import read_pairs
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
-from tests.servable.replay.test_capture_lines import INPUT, METADATA
-from tests.servable.replay.test_hostile_recordings import HOSTILE
+from tests.servable.replay.test_capture_lines import HOSTILE, INPUT, METADATA
 from tests.servable.test_terminal_output import controls
 from tests.servable.tune.servers import OK, Answer, Server
 

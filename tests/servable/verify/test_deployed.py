@@ -118,11 +118,11 @@ def test_overrides_and_a_template_are_compared_in_both_directions() -> None:
     (new,) = command.compare_template(synthesised(New=topic), read())
     assert (new.resource, new.wanted, new.found) == ("prod-endpoint/New", "there", "not there")
     role = {"Type": "AWS::IAM::Role", "Properties": {"Path": "/a/"}, "Metadata": {"x": 1}}
-    for changes, difference in (
-        ({"Role": role}, ("Properties.Path", "/a/", None)),
-        ({"Topic": topic}, ("Properties.TopicName.Ref", None, "AWS::StackName")),
+    for changed, difference in (
+        (synthesised(Role=role), ("Properties.Path", "/a/", None)),
+        (synthesised(Topic=topic), ("Properties.TopicName.Ref", None, "AWS::StackName")),
     ):
-        (found,) = command.compare_template(synthesised(**changes), read())
+        (found,) = command.compare_template(changed, read())
         assert (found.key, found.wanted, found.found) == difference
     noted = synthesised(Role={"Type": "AWS::IAM::Role", "Metadata": 1})
     assert list(command.compare_template(noted, read())) == []

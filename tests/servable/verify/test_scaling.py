@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -172,7 +172,7 @@ def deployed(**more: Any) -> Resource:
     return resource("CloudWatch::Alarm", "ranker-cpu", **{**METRIC, **more})
 
 
-def find(*resources: Resource, live: list[Mapping[str, Any]]) -> list[Difference]:
+def find(*resources: Resource, live: Sequence[Mapping[str, Any]]) -> list[Difference]:
     """Return the differences where CloudWatch has these alarms."""
 
     def describe(asked: Mapping[str, Any]) -> Mapping[str, Any]:

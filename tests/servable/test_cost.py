@@ -20,6 +20,7 @@ from servable.cost.cost import WHICH, compute_cost, describe_difference
 from servable.cost.expected import ExpectedMonth, compute_expected_month
 from tests.checkouts import ROOT
 from tests.conftest import VALID
+from tests.servable import test_check_against as against
 from tests.servable.test_check_against import Commit
 
 PRICE = 0.204  # ml.c5.xlarge in prices.json
@@ -178,9 +179,7 @@ def test_the_files_price_goes_before_the_catalogs(prod: Path) -> None:
 
 
 TRAFFIC = "[traffic]\nrequest_bytes = 400_000\nanswer_bytes = 10_000\n"
-SERVERLESS = VALID.replace(
-    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 3072, max_concurrency = 10 }"
-)
+SERVERLESS = against.SERVERLESS.replace("2048", "3072").replace("= 5", "= 10")
 
 
 def said(prod: Path, text: str, *more: str) -> str:

@@ -84,10 +84,9 @@ def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
     for name, own, other in (("dev", "ranker-dev", "other"), ("other", "Ranker-Dev", "dev")):
         (error,) = select_errors(check(loaded(dev, name)))
-        assert (error.file, error.problem) == (
-            f"environments/{name}.toml",
-            f"{own} is also the endpoint of environments/{other}.toml, in the same account and region",
-        )
+        place = f"environments/{other}.toml, in the same account and region"
+        said = (f"environments/{name}.toml", f"{own} is also the endpoint of {place}")
+        assert (error.file, error.problem) == said
 
 
 def test_an_inherited_name_stops_only_the_copy_in_the_same_account_and_region(dev: Path) -> None:

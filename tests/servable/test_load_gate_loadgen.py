@@ -90,14 +90,10 @@ def held(sent: np.ndarray, took: np.ndarray) -> str:
         for at in range(max(blocks) + 1)
     )
     one = step(
-        None,
-        rps,
-        rate_rps=rps,
-        seconds=seconds,
+        None, rps, rate_rps=rps, seconds=seconds, tails=tails,
         throughput_rps=Interval(value=rps, low=rps, high=rps),
         latencies=Latencies.from_milliseconds(1000 * took),
-        tails=tails,
-    )
+    )  # fmt: skip
     return evaluate_gate(curve(one), Objective(most_ms=LIMIT_MS)).held
 
 

@@ -21,6 +21,7 @@ request = "golden/request-rows.json"
 answer = "golden/answer-rows.json"
 """
 SCALED = "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
+VARIABLES = "[variants.primary.environment]\n"
 GOOD = VALID + "max_instances = 2\n" + SCALED + GOLDEN
 
 
@@ -62,10 +63,7 @@ BROKEN = {
     "text without quotes": ('region = "eu-west-1"', "region = eu-west-1"),
     "misspelt base": ('account = "1', 'extends = "bse"\naccount = "1'),
     "acceptance of nothing": (SCALED, f"{SCALED}[acknowledge]\nmodel-unfilled = 'it is filled'\n"),
-    "setting without effect": (
-        SCALED,
-        f"{SCALED}[variants.primary.environment]\nTF_DISABLE_MKL = '1'\n",
-    ),
+    "setting without effect": (SCALED, f"{SCALED}{VARIABLES}TF_DISABLE_MKL = '1'\n"),
 }
 # What a repair changes to something that passes, because nobody knows what was meant.
 OUT_OF_BOUNDS = {
@@ -77,8 +75,8 @@ OUT_OF_BOUNDS = {
     ),
     "one setting twice": (
         SCALED,
-        f"{SCALED}[variants.primary.environment]\nSAGEMAKER_TFS_INSTANCE_COUNT = '2'\n"
-        "[variants.primary.container]\ntfs_processes = 2\n",
+        f"{SCALED}[variants.primary.container]\ntfs_processes = 2\n"
+        f"{VARIABLES}SAGEMAKER_TFS_INSTANCE_COUNT = '2'\n",
     ),
     "old name": (SCALED, f"{SCALED}[variants.primary.variables]\nLOG_LEVEL = 'info'\n"),
 }
@@ -131,15 +129,14 @@ def test_a_rejected_package_and_a_rejected_plan_are_repaired_from_their_own_json
     assert (code, read(repairs.root).region) == (1, "eu-west-1")
 
     def errors(said: Any) -> list[Finding]:
-        return [each for each in said["findings"] if each["severity"] == "error"]
+        found = said["findings"] if isinstance(said, dict) else []
+        return [each for each in found if each["severity"] == "error"]
 
     write(repairs.root, GOOD.replace(*BROKEN["misspelt key"]))
     plan = repairs.repair("servable plan prod --against HEAD", errors)
     assert plan["verdict"] == "nothing"
     write(repairs.root, GOOD.replace(*BROKEN["misspelt folder"]))
-    repairs.repair(
-        "servable package prod", lambda said: said["findings"] if isinstance(said, dict) else []
-    )
+    repairs.repair("servable package prod", errors)
     assert repairs.followed[-2:] == ["did you mean max_instances?", "did you mean model?"]
 
 
@@ -155,10 +152,7 @@ def test_code_whose_packages_are_not_there_is_packed_as_check_says(repairs: InPr
 
 
 def test_a_remedy_that_leaves_something_to_think_about_is_not_followed(repairs: InProcess) -> None:
-    for remedy in (
-        "change it",
-        "lower it, or choose a larger type",
-        "use a folder that contains version folders",
-    ):
+    folder = "use a folder that contains version folders"
+    for remedy in ("change it", "lower it, or choose a larger type", folder):
         with pytest.raises(NotLiteralError):
             repairs.follow({"file": "environments/prod.toml", "key": "region", "remedy": remedy})

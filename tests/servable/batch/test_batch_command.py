@@ -18,8 +18,6 @@ from servable.batch.result import BatchResult
 from servable_local.container.launch import LaunchError
 from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
 
-SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
-
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -68,19 +66,20 @@ def test_wrong_use_is_refused(batch: Servable, arguments: list[str], problem: st
 def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(
     root: Path, batch: Servable
 ) -> None:
-    file = root / "environments" / "rows.toml"
-    file.write_text(FILE + SECOND)
-    code, _, errors = batch()
-    assert (code, "pass one of nightly, weekly" in errors) == (2, True)
-    file.write_text(FILE.partition("[batch.nightly]")[0])
-    code, _, errors = batch()
-    assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
-    file.write_text(FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"))
-    code, _, errors = batch()
-    assert (code, "`servable check rows` shows the problem" in errors) == (2, True), errors
-    file.write_text(FILE.replace('"model"', '"nowhere"'))
-    code, _, errors = batch("--estimate")
-    assert (code, "nowhere" in errors) == (2, True)
+    second = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
+    for text, options, problem in (
+        (FILE + second, [], "pass one of nightly, weekly"),
+        (FILE.partition("[batch.nightly]")[0], [], "rows.toml has no [batch.NAME]"),
+        (
+            FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"),
+            [],
+            "`servable check rows` shows the problem",
+        ),
+        (FILE.replace('"model"', '"nowhere"'), ["--estimate"], "nowhere"),
+    ):
+        (root / "environments" / "rows.toml").write_text(text)
+        code, _, errors = batch(*options)
+        assert (code, problem in errors) == (2, True), errors
 
     job, loaded = named_job(root)
     names = []
@@ -159,8 +158,8 @@ def test_files_go_through_the_container_into_the_output(
     told = json.loads(output)
     assert (code, told["rows_in"], told["rows_out"], told["holds"]) == (1, 2, 1, False)
     code, _, errors = batch(*call, "--limit", "5")
-    assert code == 130
-    assert errors == "interrupted; run the same command again to recreate every result\n"
+    said = "interrupted; run the same command again to recreate every result\n"
+    assert (code, errors) == (130, said)
     code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--limit", "1")
     assert (code, output.splitlines()) == (0, [
         "1 rows in 1 object, 0.0 MB",

@@ -1,6 +1,7 @@
 """Time and cost of a job in AWS, from a measured rate."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,8 @@ def test_the_cost_is_of_every_instance_for_that_time_where_the_type_has_a_price(
     assert told.usd == pytest.approx(2 * price.usd_per_hour)
 
     environment, job = loaded(root)
-    other = dataclasses.replace(
-        job, batch=job.batch.model_copy(update={"instance_type": "ml.x9.big"})
-    )
+    batch = job.batch.model_copy(update={"instance_type": "ml.x9.big"})
+    other = dataclasses.replace(job, batch=batch)
     told = estimate_batch(environment, other, RATE, [1000], sizes=[1], in_aws=True)
     assert (told.seconds, told.usd) == (10.0, None)
     assert ["no price of ml.x9.big" in missing for missing in told.missing] == [True]
@@ -80,8 +80,7 @@ def test_the_rate_of_a_variant_holds_for_its_rows_on_the_same_instance_type_in_a
     traffic = "[traffic]\nrows_per_request = 4\n"
     environment, job = loaded(root, FILE + measured + traffic)
     rate = find_measured_rate(root, "rows/nightly", environment, job, "aws")
-    assert rate is not None
-    assert rate.rows_per_second == 200.0
+    assert (rate and rate.rows_per_second) == 200.0
     larger = FILE.replace("ml.c5.xlarge", "ml.c5.2xlarge", 1)
     for text, where in (
         (FILE + traffic, "aws"),
@@ -100,14 +99,14 @@ RUN = BatchResult(
 
 def test_the_rate_of_a_run_in_aws_is_of_the_instances_that_had_an_object(root: Path) -> None:
     environment, job = loaded(root)
+    find = partial(find_measured_rate, root, "rows/nightly", environment, job)
     save_rate(root, "rows/nightly", job, RUN)
-    rate = find_measured_rate(root, "rows/nightly", environment, job, "aws")
-    assert rate == MeasuredRate(rows_per_second=50.0, rows=1000, source="job, aws")
-    assert find_measured_rate(root, "rows/nightly", environment, job, "local AWS") is None
+    assert find("aws") == MeasuredRate(rows_per_second=50.0, rows=1000, source="job, aws")
+    assert find("local AWS") is None
     local = dataclasses.replace(RUN, job="local", where="local AWS", instance_type=None)
     save_rate(root, "rows/nightly", job, local)
-    rate = find_measured_rate(root, "rows/nightly", environment, job, "local AWS")
-    assert rate == MeasuredRate(rows_per_second=100.0, rows=1000, source="local, local AWS")
+    found = MeasuredRate(rows_per_second=100.0, rows=1000, source="local, local AWS")
+    assert find("local AWS") == found
     changes: list[dict[str, Any]] = [
         {"status": "Failed"}, {"rows_in": None}, {"rows_in": 0}, {"seconds": None}
     ]  # fmt: skip

@@ -26,6 +26,7 @@ from tests.conftest import VALID
 # What would make a check wait, or need what is not there.
 HEAVY = ("aws_cdk", "jsii", "botocore", "numpy", "tensorflow")
 Run = Callable[..., Result]
+TWO = VALID + "min_instances = 2\nmax_instances = 2\n"
 
 
 @pytest.fixture
@@ -258,6 +259,3 @@ def test_it_says_which_errors_roll_back_and_what_becomes_of_a_model_with_a_fault
         faulty = f"{TWO}[alarms]\nwindow_minutes = 4\n{lines}"
         line = explain(faulty)[f"a model that {fault}"]
         assert (line["value"], line["reason"].startswith(reason)) == (value, True)
-
-
-TWO = VALID + "min_instances = 2\nmax_instances = 2\n"

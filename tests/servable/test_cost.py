@@ -25,6 +25,7 @@ from tests.servable.test_check_against import Commit
 
 PRICE = 0.204  # ml.c5.xlarge in prices.json
 counts = some.integers(1, 200)
+SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
 
 
 def environment(
@@ -135,9 +136,6 @@ def test_where_nothing_has_a_price_no_sum_is_shown_and_an_unknown_type_is_an_err
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     problem = "'ml.c5.4xlrge' is unknown and has no price; did you mean ml.c5.4xlarge?"
     assert (ran.return_value, ran.stderr) == (1, f"servable cost: {problem}\n")
-
-
-SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
 
 
 @given(some.integers(1, 10**9), some.integers(1, 10**9))

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "rehearse": ["--set", "traffic.profile=daily"],
     "replay": ["--captured", "captured"],
 }
+FOUND = "environments/prod.toml:11: variants.primary.instance_tpye: unknown key"
 
 
 def command(name: str) -> click.Command:
@@ -158,9 +159,6 @@ def broken(project: Path) -> Path:
     text = VALID.replace("instance_type", "instance_tpye")
     (project / "environments" / "prod.toml").write_text(text)
     return project
-
-
-FOUND = "environments/prod.toml:11: variants.primary.instance_tpye: unknown key"
 
 
 def test_a_project_is_found_upwards_and_keeps_what_runs_in_it(

@@ -101,7 +101,6 @@ def test_without_git_or_a_context_it_is_said_what_is_missing(
         load_revision(find(project), "HEAD")
 
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 # --- `servable plan` of a file whose service, region, or account has changed: a different stack
 
 DEPLOYED = f'service = "search"\n{SCALED}'

@@ -21,6 +21,7 @@ from tests.servable_local.aws.live_endpoints import archive
 ANSWER, REQUEST = b'{"predictions": [0.5]}', b'{"instances": [1]}'
 CAPTURE = {"DestinationS3Uri": "s3://team/captured/", "InitialSamplingPercentage": 20,
            "CaptureOptions": [{"CaptureMode": "Input"}]}  # fmt: skip
+Tables = dict[str, dict[str, Any]]
 
 
 @pytest.fixture
@@ -114,8 +115,6 @@ def test_a_golden_answer_that_exists_is_kept(
 
 
 # --- models that no archive holds: fetched into the project, and found in their folders
-
-Tables = dict[str, dict[str, Any]]
 
 
 class Bucket:

@@ -10,6 +10,7 @@ from servable.init.adoption.live_template import build_live_template, explain_ha
 from tests.servable.adoption.snapshots import IMAGE, ROLE, URI, convert, snapshot, target, tracking
 
 CONFIG, POLICY = "AWS::SageMaker::EndpointConfig", "AWS::ApplicationAutoScaling::ScalingPolicy"
+BOTH_WAYS = '[{"CaptureMode": "InputAndOutput"}]'
 
 
 def test_a_cooldown_of_zero_is_live_as_zero() -> None:
@@ -207,9 +208,6 @@ def test_step_policies_are_told_apart_by_their_direction_and_custom_metrics_by_n
         policy = tracking(CustomizedMetricSpecification={"MetricName": name})
         del policy["TargetTrackingScalingPolicyConfiguration"]["PredefinedMetricSpecification"]
         assert ("Policy" in live(after, targets=[target()], policies=[policy])) == same
-
-
-BOTH_WAYS = '[{"CaptureMode": "InputAndOutput"}]'
 
 
 def variable(name: str) -> str:

@@ -20,6 +20,7 @@ from servable.batch.result import (
 from tests.servable.batch.deployed_batch import FILE, project
 
 RATE = MeasuredRate(rows_per_second=100.0, rows=50_000, source="a run")
+TWO = FILE.replace("max_concurrent = 2", "instances = 2")
 
 
 @pytest.fixture
@@ -34,9 +35,6 @@ def loaded(root: Path, text: str = FILE) -> tuple[Environment, BatchJob]:
     job = find_batch_job(file.environment, "nightly")
     assert job is not None
     return file.environment, job
-
-
-TWO = FILE.replace("max_concurrent = 2", "instances = 2")
 
 
 def test_instances_share_the_objects(root: Path) -> None:

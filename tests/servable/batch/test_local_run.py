@@ -42,6 +42,8 @@ BAD = "bad"
 SERVED = PreparedVariant(
     variant="nightly", archive=None, members={}, variables={}, image="", tensorflow="2.20"
 )
+PRETTY = json.dumps({"predictions": [[1.0], [2.0]]}, indent=2).encode()
+GZIP: dict[str, Any] = {"TransformInput": {"CompressionType": "Gzip"}}
 
 
 @pytest.fixture
@@ -185,9 +187,6 @@ def test_with_a_limit_the_bad_rows_are_those_of_the_sample(run: Run, tmp_path: P
     assert (tmp_path / "out" / "a.csv.out").read_text() == "1\n2\n3\n"
 
 
-PRETTY = json.dumps({"predictions": [[1.0], [2.0]]}, indent=2).encode()
-
-
 def request(
     split: str = "Line", accept: str = "text/csv", assemble: str = "Line", **more: Any
 ) -> dict[str, Any]:
@@ -200,9 +199,6 @@ def request(
 
 def tf_record(content: bytes) -> bytes:
     return struct.pack("<Q", len(content)) + bytes(4) + content + bytes(4)
-
-
-GZIP: dict[str, Any] = {"TransformInput": {"CompressionType": "Gzip"}}
 
 
 def test_records_are_counted_as_they_are_split_and_the_first_keep_their_form() -> None:

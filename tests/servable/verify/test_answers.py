@@ -27,6 +27,8 @@ request = "request.json"
 answer = "answer.json"
 """
 ENDPOINT = {"EndpointStatus": "InService", "LastModifiedTime": TIME}
+QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
+SERVING = "arn:aws:iam::111111111111:role/path/serving"
 
 
 @pytest.fixture
@@ -115,9 +117,6 @@ def test_each_model_of_a_multi_model_endpoint_is_asked(files: Path) -> None:
     _, account = ask(loaded(files, text).environment)
     ((_, asked),) = account.calls
     assert (asked["TargetVariant"], asked["TargetModel"]) == ("primary", "ranker.tar.gz")
-
-
-QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
 
 
 def queue(*stored: tuple[str, str], count: int = 1) -> dict[str, Answer]:
@@ -293,9 +292,6 @@ def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: 
     accepting = environment.model_copy(update={"acknowledge": {model.IMAGE_RULE: "until May"}})
     kinds, (note,) = check("2.19", accepting)
     assert (kinds, note.endswith("accepted: until May")) == ([], True)
-
-
-SERVING = "arn:aws:iam::111111111111:role/path/serving"
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,9 @@ from botocore.response import StreamingBody
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
 from servable.project import provided
+from servable.serve import serve
 from servable.serve.command import list_changes, take_snapshot
-from servable.serve.serve import (
-    PreparedVariant,
-    fetch,
-    find_cached_path,
-    prepare_variant,
-    serve_image,
-    serve_locally,
-)
+from servable.serve.serve import PreparedVariant
 from tests.conftest import VALID, Environment, valid
 
 SERVED = PreparedVariant(
@@ -62,10 +56,10 @@ def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
     monkeypatch.setattr(provided, "launch", start)
     monkeypatch.setattr(provided, "launch_image", start)
     for stated in ("", "startup_timeout_seconds = 90"):
-        served = prepare_variant(valid(environment(f"{VALID}{stated}\n")))
-        with serve_locally(served, port=0):
+        served = serve.prepare_variant(valid(environment(f"{VALID}{stated}\n")))
+        with serve.serve_locally(served, port=0):
             pass
-        serve_image(served, port=0)
+        serve.serve_image(served, port=0)
     assert waits == [3600, 3600, 90, 90]
 
 
@@ -95,12 +89,12 @@ def test_an_archive_is_downloaded_whole_once_under_its_hash_and_other_bytes_are_
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    target = find_cached_path(ARTIFACT)
+    target = serve.find_cached_path(ARTIFACT)
     assert target == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
     reported: list[tuple[int, int]] = []
 
     def download(bucket: Bucket) -> list[int]:
-        fetch(ARTIFACT, bucket, target, lambda *progress: reported.append(progress))
+        serve.fetch(ARTIFACT, bucket, target, lambda *progress: reported.append(progress))
         return bucket.first_bytes
 
     with pytest.raises(PackagingError, match="replaced since it was pinned"):

@@ -9,15 +9,10 @@ import pytest
 
 from infra.parameters.loading import ValidFile, build_deployed_variants
 from infra.policy.update import DeployedVariant
+from servable.plan import template_changes
 from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, build_plan
-from servable.plan.template_changes import (
-    LONGEST_SHOWN,
-    find_endpoint_name,
-    is_endpoint_retained,
-    list_changes,
-    needs_new_fleet,
-)
+from servable.plan.template_changes import LONGEST_SHOWN, list_changes
 from tests.conftest import VALID, Environment, valid
 
 
@@ -120,13 +115,20 @@ def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() 
         (one({}), one({}), False),
         (both(1), both(2), False),
     ]:
-        assert needs_new_fleet(before, after) is replaced
+        assert template_changes.needs_new_fleet(before, after) is replaced
 
-    assert find_endpoint_name({}) is find_endpoint_name(one({"EndpointName": "a"}, topic)) is None
+    assert (
+        template_changes.find_endpoint_name({})
+        is template_changes.find_endpoint_name(one({"EndpointName": "a"}, topic))
+        is None
+    )
     for kind, policy, keeps in [
         (endpoint, "Retain", True), (endpoint, "Delete", False), ("SageMaker::Model", "Retain", False)
     ]:  # fmt: skip
-        assert is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy)) == keeps
+        assert (
+            template_changes.is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy))
+            == keeps
+        )
 
 
 # --- states of the stack and the endpoint

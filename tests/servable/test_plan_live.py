@@ -17,13 +17,8 @@ from botocore.stub import ANY, Stubber
 from infra.parameters.loading import ValidFile
 from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.live import (
-    LiveState,
-    build_unlocking_command,
-    has_components,
-    list_instance_types,
-    read_live_state,
-)
+from servable.plan import live
+from servable.plan.live import LiveState, read_live_state
 from tests.conftest import VALID, Environment, valid
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
@@ -162,7 +157,7 @@ def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> 
 
     bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
     assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
-    assert not has_components({})
+    assert not live.has_components({})
     assert LiveState().components is False
 
     pools = [
@@ -233,7 +228,11 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(loaded: ValidFile) ->
 def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocked() -> None:
     priorities = {"b": 10, "c": 9, "a": 2}
     pools = [{"InstanceType": kind, "Priority": at} for kind, at in priorities.items()]
-    assert list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
+    assert live.list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == (
+        "a",
+        "c",
+        "b",
+    )
     for status, protected, commands in [
         ("ROLLBACK_COMPLETE", True, 1),
         ("ROLLBACK_FAILED", True, 1),
@@ -247,5 +246,5 @@ def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocke
             "StackStatus": status,
             "EnableTerminationProtection": protected,
         }
-        command = build_unlocking_command(stack) or ""
+        command = live.build_unlocking_command(stack) or ""
         assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands

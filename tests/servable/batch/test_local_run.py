@@ -12,16 +12,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from servable.batch import local_run
+from servable.batch import local_run, objects
 from servable.batch.local_run import MOST_FAILED, LocalBatch
-from servable.batch.objects import (
-    BatchError,
-    LocalFile,
-    count_records,
-    count_result_records,
-    list_files,
-    read_first_records,
-)
+from servable.batch.objects import BatchError, LocalFile, list_files
 from servable.batch.result import BatchResult
 from servable.console import lines as console
 from servable.serve.serve import PreparedVariant
@@ -212,10 +205,10 @@ def test_records_are_counted_as_they_are_split_and_the_first_keep_their_form() -
         (gzip.compress(b"1\n2\n", mtime=0), request(**GZIP), 2),
     ]
     for body, asked, count in cases:
-        assert count_records(io.BytesIO(body), asked) == count
+        assert objects.count_records(io.BytesIO(body), asked) == count
 
     def first(body: bytes, asked: dict[str, Any], count: int) -> tuple[bytes, int]:
-        return read_first_records(io.BytesIO(body), asked, count)
+        return objects.read_first_records(io.BytesIO(body), asked, count)
 
     assert first(b"1\n2\n3", request(), 2) == (b"1\n2\n", 2)
     assert first(tf_record(b"a") * 3, request("TFRecord"), 2) == (tf_record(b"a") * 2, 2)
@@ -224,7 +217,7 @@ def test_records_are_counted_as_they_are_split_and_the_first_keep_their_form() -
     assert gzip.decompress(content) == b"1\n"
     for body, asked in ((b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))):
         with pytest.raises(BatchError, match="an input doesn't match its settings in the file"):
-            count_records(io.BytesIO(body), asked)
+            objects.count_records(io.BytesIO(body), asked)
 
 
 def test_answers_are_counted_as_the_records_that_they_are_of_where_they_are_assembled() -> None:
@@ -248,9 +241,9 @@ def test_answers_are_counted_as_the_records_that_they_are_of_where_they_are_asse
         (rows, several | request(assemble="None"), None),
     ]
     for body, asked, count in cases:
-        assert count_result_records(io.BytesIO(body), asked) == count
+        assert objects.count_result_records(io.BytesIO(body), asked) == count
     with pytest.raises(ValueError, match=r"a result isn't JSON: '\\n<html>"):
-        count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), single)
+        objects.count_result_records(io.BytesIO(b'{"predictions": [1]}\n<html>'), single)
 
 
 def test_files_keep_their_folders_and_results_are_never_inside_of_the_input(tmp_path: Path) -> None:

@@ -18,24 +18,10 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import find_placement
 from servable.measured import document
-from servable.rehearse import comparison, page
+from servable.rehearse import comparison, output, page
 from servable.rehearse.command import rehearse
-from servable.rehearse.comparison import (
-    Advantage,
-    DayResult,
-    PolicyComparison,
-    PolicyResult,
-    PolicyTrial,
-    compute_advantage,
-    compute_interval,
-    list_policies,
-    sort_by_cost,
-)
-from servable.rehearse.output import (
-    build_comparison_json,
-    join_minutes,
-    list_comparison_conclusions,
-)
+from servable.rehearse.comparison import PolicyResult, PolicyTrial
+from servable.rehearse.output import join_minutes
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
@@ -70,7 +56,7 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
     def listed(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
         placed = find_placement(environment(text).environment, "primary")
         assert placed is not None
-        return list_policies(options, placed)
+        return comparison.list_policies(options, placed)
 
     policies = listed("target=40,60", "minimum=2,3")
     pairs = [f"target {target} %, minimum {count}" for target in (40, 60) for count in (2, 3)]
@@ -109,16 +95,20 @@ SCENARIO = Scenario(
 def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:
     """(cost, minutes outside) of each day."""
     trial = PolicyTrial(label="minimum 2", keys={}, scenario=SCENARIO, usd_per_hour=usd)
-    return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
+    return PolicyResult(
+        trial=trial, days=[comparison.DayResult(cost, broken, 0) for cost, broken in days]
+    )
 
 
 def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
-    assert sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
+    assert comparison.sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
     assert not result((9, 0), (9, 0), (9, 1)).is_passing
-    assert result((10, 3), (20, 5)).average == DayResult(15, 4, 0)
+    assert result((10, 3), (20, 5)).average == comparison.DayResult(15, 4, 0)
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
-    assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
+    assert comparison.compute_interval([1, 2, 3, 4, 5]) == pytest.approx(
+        (3, 1.037, 4.963), abs=0.01
+    )
     cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
         # A saving that differs from day to day, one on every day, one that breaks the objective.
         ([(10, 0)] * 6, [(9, 0), (12, 0), (8, 0), (11, 0), (9, 0), (10.5, 0)], False),
@@ -129,19 +119,19 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
         ([(10, 5)] * 6, [(9, 5)] * 6, False),
     ]
     for file, best, holds in cases:
-        assert compute_advantage(result(*file), result(*best)).holds is holds
+        assert comparison.compute_advantage(result(*file), result(*best)).holds is holds
     for best, verdict, unit in [(1.0, "holds", "usd"), (None, "does not hold", "instance hours")]:
         found = result((10, 3), usd=best)
         left = {"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"}
-        made = PolicyComparison(
+        made = comparison.PolicyComparison(
             compared=[found], best=found if best else None, advantage=None, left_out=left
         )
-        no_better = Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
+        no_better = comparison.Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
         unshown = replace(made, best=found, advantage=no_better)
         assert comparison.propose_edit(None, unshown, write=True) == ""  # type: ignore[arg-type]
-        stored = build_comparison_json(made, "", write=True)
+        stored = output.build_comparison_json(made, "", write=True)
         assert (stored["verdict"], stored["unit"], stored["written"]) == (verdict, unit, False)
-        first, left_out, last = list_comparison_conclusions(made)
+        first, left_out, last = output.list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
         assert last.startswith("the file's policy is the best" if best else "no policy meets")

@@ -20,17 +20,9 @@ from servable.answers.differences import (
 from servable.answers.outputs import WHOLE_BODY, read_outputs
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
+from servable.replay.compare import gate
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
-from servable.replay.compare.gate import (
-    ReplayVerdict,
-    check_limits,
-    describe_difference,
-    format_count,
-    format_difference,
-    format_percent,
-    format_percent_of,
-    list_exceeded,
-)
+from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
@@ -163,19 +155,19 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
     for difference, reason in cases:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
-        (format_count(1, "row"), "1 row"),
-        (format_count(1000, "response"), "1,000 responses"),
-        (format_difference(0.00612), "0.0061"),
-        (format_difference(4.2e-8), "4.2e-8"),
-        (format_percent(0.1234), "12.3 %"),
-        (format_percent(0.0001), "0.01 %"),
-        (format_percent(0), "0 %"),
-        (format_percent(1), "100 %"),
-        (format_percent_of(10, 10), "100 %"),
-        (format_percent_of(1, 6_000), "0.02 %"),
-        (format_percent_of(31, 37_224), "0.08 %"),
-        (format_percent_of(1_000, 6_000), "17 %"),
-        (format_percent_of(500_000, 600_000), "83.3 %"),
+        (gate.format_count(1, "row"), "1 row"),
+        (gate.format_count(1000, "response"), "1,000 responses"),
+        (gate.format_difference(0.00612), "0.0061"),
+        (gate.format_difference(4.2e-8), "4.2e-8"),
+        (gate.format_percent(0.1234), "12.3 %"),
+        (gate.format_percent(0.0001), "0.01 %"),
+        (gate.format_percent(0), "0 %"),
+        (gate.format_percent(1), "100 %"),
+        (gate.format_percent_of(10, 10), "100 %"),
+        (gate.format_percent_of(1, 6_000), "0.02 %"),
+        (gate.format_percent_of(31, 37_224), "0.08 %"),
+        (gate.format_percent_of(1_000, 6_000), "17 %"),
+        (gate.format_percent_of(500_000, 600_000), "83.3 %"),
     ]:
         assert text == expected
 
@@ -224,7 +216,7 @@ def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numb
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
     cut = pair_of(1, recorded(b'{"predictions": [{"b": 5}]}'), recorded(b'{"predictions": [{'))
     found = comparison_of([in_json(0, before, after), cut])
-    said = {name: describe_difference(one) for name, one in found.outputs.items()}
+    said = {name: gate.describe_difference(one) for name, one in found.outputs.items()}
     assert "it is missing in 2 responses" in said["b"]
     assert said["c"] == "it was added to 1 response"
     assert said["body"].startswith(f"{said['c']}; a response that can't be read")

@@ -16,20 +16,11 @@ from servable.doctor.machine import CheckResult
 from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import choose_remedy
 from servable.verify import command as verify_command
+from servable.verify import difference as differences
 from servable.verify.alarms import compare_latency
 from servable.verify.command import compare_template
 from servable.verify.deployed import UNKNOWN, DeployedStack
-from servable.verify.difference import (
-    RESTORE,
-    Answers,
-    Difference,
-    Report,
-    build_missing_difference,
-    find_changes,
-    find_undeclared,
-    find_unequal,
-    is_same,
-)
+from servable.verify.difference import RESTORE, Answers, Difference, Report
 from tests.conftest import Environment
 
 DIFFERENCE = Difference("drifted weight", "ranker/primary", "deploy again", wanted=9, found=5)
@@ -165,8 +156,8 @@ def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
         (None, None, True),
     ]
     for wanted, actual, equal in cases:
-        assert is_same(wanted, actual) is equal
-    (found,) = find_changes("kind", "name", 1, 2, "fix", "B")
+        assert differences.is_same(wanted, actual) is equal
+    (found,) = differences.find_changes("kind", "name", 1, 2, "fix", "B")
     assert (found.key, found.wanted, found.found, found.remedy) == ("B", 1, 2, "fix")
 
 
@@ -194,14 +185,14 @@ def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
 def test_leaves_that_differ_have_their_path(
     wanted: object, actual: object, found: list[tuple[str, Any, Any]]
 ) -> None:
-    assert list(find_unequal(wanted, actual)) == found
+    assert list(differences.find_unequal(wanted, actual)) == found
 
 
 def test_a_default_counts_where_the_template_is_silent() -> None:
     defaults: dict[str, object] = {"A": 1, "B": None}
 
     def found(wanted: dict[str, Any], actual: dict[str, Any]) -> list[tuple[str, object, object]]:
-        several = find_undeclared("kind", "name", wanted, actual, defaults, "fix")
+        several = differences.find_undeclared("kind", "name", wanted, actual, defaults, "fix")
         return [(each.key, each.wanted, each.found) for each in several]
 
     assert found({}, {}) == found({}, {"A": 1}) == found({"A": 2}, {"A": 2}) == []
@@ -210,7 +201,9 @@ def test_a_default_counts_where_the_template_is_silent() -> None:
 
 def test_a_report_writes_values_short_and_the_environments_name_into_its_commands() -> None:
     report = Report(environment="prod")
-    report.add(build_missing_difference("alarm", *given) for given in (("a",), ("b", "`aws`")))
+    report.add(
+        differences.build_missing_difference("alarm", *given) for given in (("a",), ("b", "`aws`"))
+    )
     assert [each.remedy for each in report.differences] == [
         "it was deleted outside CloudFormation; restore it: `cdk deploy 'prod/*' --revert-drift`",
         "it was deleted outside CloudFormation; `aws`",
@@ -246,7 +239,7 @@ def test_a_report_has_three_verdicts(
     count: int, answers: Any, invoke: bool, verdict: str, words: str
 ) -> None:
     report = Report(environment="prod", answers=answers, invoke=invoke)
-    report.add([build_missing_difference("alarm", "a")] * count)
+    report.add([differences.build_missing_difference("alarm", "a")] * count)
     assert (report.verdict, report.summary) == (verdict, words)
     told = report.as_json()
     assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)

@@ -91,9 +91,8 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     assert secret not in render_environment(result, source="endpoint ranker")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere() -> None:
+    cases: list[tuple[str, str]] = [
         ("AWS_KEY", "AKIAIOSFODNN7EXAMPLE"),
         ("DATABASE_URL", "postgres://app:s3cr3tpw@db.internal:5432/features"),
         ("REDIS", "redis://:s3cr3tpw@cache:6379/0"),
@@ -119,20 +118,16 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
         ("MAX_TOKENS", "100000"),
         ("MAX_TOKENS", "51x"),
         ("KEY_HASH", "a1" * 16),
-    ],
-)
-def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
-    name: str, value: str
-) -> None:
-    result = convert(container={"Environment": {name: value}})
-    text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
-    found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
-    assert found == (False, False, True)
+    ]
+    for name, value in cases:
+        result = convert(container={"Environment": {name: value}})
+        text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
+        found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
+        assert found == (False, False, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_variable_that_is_no_secret_is_kept() -> None:
+    cases: list[tuple[str, str]] = [
         ("FEATURE_TABLE", "features-v2"),
         ("MAX_TOKENS", "99999"),
         ("KEY_HASH", ("a1" * 16)[1:]),
@@ -148,10 +143,9 @@ def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
         ("ENDPOINT", "https://features.internal:8443/v1?limit=10"),
         ("SETTINGS", '{"cutoff": 0.3, "columns": ["a", "b"]}'),
         ("SAGEMAKER_SUBMIT_DIRECTORY", "s3://b/tensorflow-inference-2026-11-28/sourcedir.tar.gz"),
-    ],
-)
-def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
-    assert not is_secret(name, value)
+    ]
+    for name, value in cases:
+        assert not is_secret(name, value)
 
 
 def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
@@ -230,21 +224,17 @@ def test_a_field_or_variable_is_a_key() -> None:
     assert "tfs_processes" not in variant(result)["container"]
 
 
-@pytest.mark.parametrize(
-    ("live", "problem"),
-    [
+def test_what_no_file_can_describe_is_refused_with_the_reason() -> None:
+    cases: list[tuple[LiveSnapshot, str]] = [
         (snapshot(variant={"ModelName": None}), "inference components"),
         (snapshot(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
         (snapshot(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
          "doesn't serve TensorFlow models"),
         (snapshot(container={"ModelDataUrl": None}), "has no archive"),
-    ],
-)  # fmt: skip
-def test_what_no_file_can_describe_is_refused_with_the_reason(
-    live: LiveSnapshot, problem: str
-) -> None:
-    with pytest.raises(PackagingError, match=problem):
-        convert_live_endpoint(live)
+    ]  # fmt: skip
+    for live, problem in cases:
+        with pytest.raises(PackagingError, match=problem):
+            convert_live_endpoint(live)
 
 
 def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:

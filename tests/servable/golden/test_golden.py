@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
@@ -76,20 +75,16 @@ def test_what_only_one_of_many_requests_holds_is_covered_by_few() -> None:
     assert chosen(*(rows(number / 10) for number in range(20)), everything, most=1) == [everything]
 
 
-@pytest.mark.parametrize(
-    ("captured", "reason"),
-    [
+def test_what_golden_requests_cannot_hold_is_left_out() -> None:
+    cases: list[tuple[CapturedRequest, str]] = [
         (asked({}, answer=None), "without a successful response"),
         (asked({}, answer=dataclasses.replace(ANSWER, status=500)), "without a successful response"),
         (asked(b"", NPZ), "of content type application/x-npz"),
         (asked({}, custom_attributes="tfs-model-name=b"), "with custom attributes"),
         (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "a response in application/x-npy"),
-    ],
-)  # fmt: skip
-def test_what_golden_requests_cannot_hold_is_left_out(
-    captured: CapturedRequest, reason: str
-) -> None:
-    assert reason in str(explain_unsuitable(captured))
+    ]  # fmt: skip
+    for captured, reason in cases:
+        assert reason in str(explain_unsuitable(captured))
 
 
 def test_the_written_file_loads_and_json_says_whether_a_request_can_be_golden(prod: Path) -> None:

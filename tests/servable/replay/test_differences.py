@@ -78,9 +78,8 @@ def test_the_magnitude_of_numbers_leaves_out_masks() -> None:
         assert sum_magnitudes(array) == pytest.approx((total, count))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "typed", "bfloat16", "given_", "expected"),
-    [
+def test_an_outputs_tolerance_is_its_own_else_its_types() -> None:
+    cases: list[tuple[str, bool, bool, OutputTolerance | None, Tolerance | None]] = [
         ("f2", True, False, None, Tolerance(0.1, None, 2.0)),
         ("f4", True, False, None, Tolerance(0.3, None, 2.0)),
         ("f8", True, False, None, Tolerance(0.4, None, 2.0)),
@@ -94,14 +93,11 @@ def test_the_magnitude_of_numbers_leaves_out_masks() -> None:
         ("f4", True, False, OutputTolerance(), Tolerance(0.3, None, 2.0)),
         ("f4", True, False, OutputTolerance(absolute=1.0), Tolerance(0.0, 1.0)),
         ("f4", True, False, OutputTolerance(absolute=1.0, relative=0.5), Tolerance(0.5, 1.0)),
-    ],
-)
-def test_an_outputs_tolerance_is_its_own_else_its_types(
-    dtype: str, typed: bool, bfloat16: bool, given_: OutputTolerance | None, expected: Tolerance
-) -> None:
-    types = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
-    how: dict[str, Any] = {"typed": typed, "bfloat16": bfloat16, "scale": 2.0}
-    assert select_tolerance(np.zeros(1, dtype), types, given_, **how) == expected
+    ]
+    for dtype, typed, bfloat16, given_, expected in cases:
+        types = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
+        how: dict[str, Any] = {"typed": typed, "bfloat16": bfloat16, "scale": 2.0}
+        assert select_tolerance(np.zeros(1, dtype), types, given_, **how) == expected
 
 
 def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> None:
@@ -292,9 +288,8 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
     assert comparison.compared == 2
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "rows_", "arrays"),
-    [
+def test_bodies_are_read_by_their_content_type_or_their_first_bytes() -> None:
+    cases: list[tuple[bytes, str, int, dict[str, Any]]] = [
         (b"1,2\n3,4\n", CSV, 2, {"output": [[1, 2], [3, 4]]}),
         (b"1.5\n\n2\n", CSV, 2, {"output": [[1.5], [2.0]]}),
         (b"a,1\nb,2\n", CSV, 2, {"column 1": [b"a", b"b"], "column 2": [1, 2]}),
@@ -305,14 +300,11 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
         (b'{"predictions": [1]}', "application/vnd.x+json", 1, {"output": [1]}),
         (b"plain", "text/plain", 1, {WHOLE_BODY: [b"plain"]}),
         (b"", CSV, 1, {"output": []}),
-    ],
-)
-def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
-    body: bytes, content_type: str, rows_: int, arrays: dict[str, Any]
-) -> None:
-    found = read_outputs(body, content_type)
-    read = {name: one.tolist() for name, one in found.arrays.items()}
-    assert (found.rows, read) == (rows_, arrays)
+    ]
+    for body, content_type, rows_, arrays in cases:
+        found = read_outputs(body, content_type)
+        read = {name: one.tolist() for name, one in found.arrays.items()}
+        assert (found.rows, read) == (rows_, arrays)
 
 
 def test_npy_is_known_by_its_first_bytes_too() -> None:

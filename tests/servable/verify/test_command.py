@@ -1,7 +1,6 @@
 """`servable verify` and `doctor`: differences in words, exit codes, and JSON for programs."""
 
 import json
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,11 +16,9 @@ from servable.plan.synthesis import SynthesisedStack
 from servable.project.account import choose_remedy
 from servable.verify import command as verify_command
 from servable.verify import difference as differences
-from servable.verify.alarms import compare_latency
 from servable.verify.command import compare_template
 from servable.verify.deployed import UNKNOWN, DeployedStack
 from servable.verify.difference import RESTORE, Answers, Difference, Report
-from tests.conftest import Environment
 
 DIFFERENCE = Difference("drifted weight", "ranker/primary", "deploy again", wanted=9, found=5)
 
@@ -129,15 +126,6 @@ def test_the_remedy_is_to_start_the_local_aws_only_if_it_has_stopped() -> None:
     assert choose_remedy(away, "give credentials") == "give credentials"
 
 
-def test_a_minute_of_the_clock_is_said_without_its_seconds(environment: Environment) -> None:
-    updated = datetime(2026, 11, 23, 10, 12, 3, 456, tzinfo=timezone(timedelta(hours=1)))
-    account = Mock()
-    account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
-    account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
-    notes = list(compare_latency(account, environment().environment, {}))
-    assert notes == ["primary: no requests in the first 15 minutes since 2026-11-23 09:12 UTC"]
-
-
 def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
     cases: list[tuple[object, object, bool]] = [
         (True, "true", True),
@@ -161,9 +149,8 @@ def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
     assert (found.key, found.wanted, found.found, found.remedy) == ("B", 1, 2, "fix")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "actual", "found"),
-    [
+def test_leaves_that_differ_have_their_path() -> None:
+    cases: list[tuple[object, object, list[tuple[str, Any, Any]]]] = [
         ({"A": {"B": 1}}, {"A": {"B": 2, "C": 3}}, [("A.B", 1, 2)]),
         ({"A": {"B": 1}}, {"A": 5}, [("A.B", 1, None)]),
         ({"A": UNKNOWN}, {"A": 1}, []),
@@ -180,12 +167,9 @@ def test_numbers_and_booleans_may_be_text_and_added_keys_are_named() -> None:
         ),
         ({"L": [{"Name": "a", "V": 1}]}, {"L": None}, [("L[a]", "there", "not there")]),
         ({"L": [{"Name": "a"}, 1]}, {"L": [{"Name": "b"}, 1]}, [("L[0].Name", "a", "b")]),
-    ],
-)
-def test_leaves_that_differ_have_their_path(
-    wanted: object, actual: object, found: list[tuple[str, Any, Any]]
-) -> None:
-    assert list(differences.find_unequal(wanted, actual)) == found
+    ]
+    for wanted, actual, found in cases:
+        assert list(differences.find_unequal(wanted, actual)) == found
 
 
 def test_a_default_counts_where_the_template_is_silent() -> None:
@@ -225,21 +209,17 @@ def test_a_report_writes_values_short_and_the_environments_name_into_its_command
         assert str(difference) == f"r: k: {said}; fix"
 
 
-@pytest.mark.parametrize(
-    ("count", "answers", "invoke", "verdict", "words"),
-    [
+def test_a_report_has_three_verdicts() -> None:
+    cases: list[tuple[int, Any, bool, str, str]] = [
         (0, "compared", True, "holds", "as deployed"),
         (0, "not asked", True, "cannot be told", "as deployed, answers not asked"),
         (0, "not asked", False, "holds", "as deployed, answers not asked"),
         (1, "compared", True, "does not hold", "1 difference"),
         (2, "not asked", False, "does not hold", "2 differences"),
-    ],
-)
-def test_a_report_has_three_verdicts(
-    count: int, answers: Any, invoke: bool, verdict: str, words: str
-) -> None:
-    report = Report(environment="prod", answers=answers, invoke=invoke)
-    report.add([differences.build_missing_difference("alarm", "a")] * count)
-    assert (report.verdict, report.summary) == (verdict, words)
-    told = report.as_json()
-    assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)
+    ]
+    for count, answers, invoke, verdict, words in cases:
+        report = Report(environment="prod", answers=answers, invoke=invoke)
+        report.add([differences.build_missing_difference("alarm", "a")] * count)
+        assert (report.verdict, report.summary) == (verdict, words)
+        told = report.as_json()
+        assert (told["ok"], told["verdict"]) == (verdict == "holds", verdict)

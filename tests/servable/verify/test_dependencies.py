@@ -119,9 +119,8 @@ OTHER_TARGET = {"Targets": [{"Id": "1", "Arn": "arn:aws:sns:other"}]}
 OTHER_START = {"definition": json.dumps({**MACHINE, "StartAt": "B"})}
 
 
-@pytest.mark.parametrize(
-    ("call", "change", "kind", "key"),
-    [
+def test_what_was_changed_is_named() -> None:
+    cases: list[tuple[str, dict[str, Any] | None, str, str]] = [
         ("DescribeLogGroups", groups(kmsKeyId="k"), "log retention", "RetentionInDays"),
         ("DescribeLogGroups", groups(retentionInDays=30), "log key", "KmsKeyId"),
         ("DescribeLogGroups", {"logGroups": []}, "log group missing", ""),
@@ -143,23 +142,20 @@ OTHER_START = {"definition": json.dumps({**MACHINE, "StartAt": "B"})}
         ("DescribeKey", None, "KMS Key missing", ""),
         ("HeadBucket", None, "S3 Bucket missing", ""),
         ("GetSchedule", None, "Scheduler Schedule missing", ""),
-    ],
-)
-def test_what_was_changed_is_named(
-    call: str, change: dict[str, Any] | None, kind: str, key: str
-) -> None:
-    answer = change and {
-        name: value for name, value in (LIVE[call] | change).items() if value is not None
-    }
-    (found,) = find(**{call: answer})
-    assert (found.kind, found.key) == (kind, key)
-    restores = {
-        "key not usable": "enable the key, or cancel its deletion",
-        "event rule disabled": "`aws events enable-rule --name updates --region us-east-1`",
-        "log retention": f"it was changed outside the stack; {RESTORE}",
-        "event pattern": f"it was edited outside the stack; {RESTORE}",
-    }
-    assert restores.get(kind, RESTORE) in found.remedy
+    ]
+    for call, change, kind, key in cases:
+        answer = change and {
+            name: value for name, value in (LIVE[call] | change).items() if value is not None
+        }
+        (found,) = find(**{call: answer})
+        assert (found.kind, found.key) == (kind, key)
+        restores = {
+            "key not usable": "enable the key, or cancel its deletion",
+            "event rule disabled": "`aws events enable-rule --name updates --region us-east-1`",
+            "log retention": f"it was changed outside the stack; {RESTORE}",
+            "event pattern": f"it was edited outside the stack; {RESTORE}",
+        }
+        assert restores.get(kind, RESTORE) in found.remedy
 
 
 def test_an_open_bucket_and_retention_for_ever_are_said_and_no_error_is_swallowed() -> None:

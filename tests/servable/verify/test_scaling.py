@@ -5,8 +5,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from servable.verify.alarms import compare_alarms
 from servable.verify.deployed import UNKNOWN, Resource
 from servable.verify.difference import RESTORE, Difference
@@ -74,27 +72,23 @@ def test_scaling_as_deployed_has_no_difference() -> None:
     assert live.find() == []
 
 
-@pytest.mark.parametrize(
-    ("at", "kind", "change", "wanted"),
-    [
+def test_a_policy_that_works_in_another_way_is_a_difference() -> None:
+    cases: list[tuple[int, str, dict[str, Any], object]] = [
         (0, "TargetTracking", {"DisableScaleIn": True}, False),
         (0, "TargetTracking", {"TargetValue": 50.0}, 70),
         (0, "TargetTracking", {"ScaleInCooldown": 1}, 600),
         (1, "Step", {"Cooldown": 10}, 300),
         (1, "Step", {"MetricAggregationType": "Maximum"}, "Average"),
         (1, "Step", {"MinAdjustmentMagnitude": 5}, "the default"),
-    ],
-)
-def test_a_policy_that_works_in_another_way_is_a_difference(
-    at: int, kind: str, change: dict[str, Any], wanted: object
-) -> None:
-    live = Live()
-    live.policies[at][f"{kind}ScalingPolicyConfiguration"].update(change)
-    (found,) = live.find()
-    name = live.policies[at]["PolicyName"]
-    assert (found.kind, found.resource, found.wanted) == ("scaling policy", name, wanted)
-    assert found.key.rsplit(".", 1)[-1] in change
-    assert RESTORE in found.remedy
+    ]
+    for at, kind, change, wanted in cases:
+        live = Live()
+        live.policies[at][f"{kind}ScalingPolicyConfiguration"].update(change)
+        (found,) = live.find()
+        name = live.policies[at]["PolicyName"]
+        assert (found.kind, found.resource, found.wanted) == ("scaling policy", name, wanted)
+        assert found.key.rsplit(".", 1)[-1] in change
+        assert RESTORE in found.remedy
 
 
 def test_bounds_suspension_and_schedules_are_compared() -> None:
@@ -223,9 +217,8 @@ def test_a_missing_alarm_is_named_with_the_command_that_writes_it() -> None:
     assert (RESTORE in found.remedy, "put-metric-alarm" in found.remedy) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "key"),
-    [
+def test_what_was_changed_is_named() -> None:
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"Threshold": 1}, "alarm changed", "Threshold"),
         ({"TreatMissingData": "notBreaching"}, "alarm changed", "TreatMissingData"),
         ({"DatapointsToAlarm": 1}, "alarm changed", "DatapointsToAlarm"),
@@ -235,13 +228,12 @@ def test_a_missing_alarm_is_named_with_the_command_that_writes_it() -> None:
         ({"AlarmActions": ["arn:aws:sns:other"]}, "alarm actions", "AlarmActions"),
         ({"OKActions": [TOPIC]}, "alarm actions", "OKActions"),
         ({"InsufficientDataActions": [TOPIC]}, "alarm actions", "InsufficientDataActions"),
-    ],
-)
-def test_what_was_changed_is_named(change: dict[str, Any], kind: str, key: str) -> None:
-    (found,) = find(deployed(), live=[{**METRIC, **change}])
-    assert (found.kind, found.key) == (kind, key)
-    restores = "enable-alarm-actions --alarm-names ranker-cpu --region us-east-1"
-    assert (restores if key == "ActionsEnabled" else "put-metric-alarm") in found.remedy
+    ]
+    for change, kind, key in cases:
+        (found,) = find(deployed(), live=[{**METRIC, **change}])
+        assert (found.kind, found.key) == (kind, key)
+        restores = "enable-alarm-actions --alarm-names ranker-cpu --region us-east-1"
+        assert (restores if key == "ActionsEnabled" else "put-metric-alarm") in found.remedy
 
 
 def test_a_suppressor_that_somebody_added_silences_a_composite_alarm() -> None:

@@ -34,29 +34,25 @@ def errors(written: dict[str, Any], schema: str, body: Any) -> list[str]:
     return [error.message for error in validator.iter_errors(body)]
 
 
-@pytest.mark.parametrize(
-    ("environments", "name", "golden", "answer"),
-    [
+def test_the_golden_request_and_answer_of_a_preset_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[tuple[str, str, str, str]] = [
         ("environments", "dev", "ranker/golden/request-rows", "ranker/golden/answer-rows"),
         ("examples/detector", "g5", "detector/golden/request", "detector/golden/answer"),
         ("examples/retrieval", "c5", "retrieval/golden/request", "retrieval/golden/answer"),
-    ],
-)
-def test_the_golden_request_and_answer_of_a_preset_fit(
-    monkeypatch: pytest.MonkeyPatch, environments: str, name: str, golden: str, answer: str
-) -> None:
+    ]
     monkeypatch.chdir(ROOT)
-    written = document(name, "--environments", environments)
-    files = (ROOT / "examples" / f"{each}.json" for each in (golden, answer))
-    request, expected = (json.loads(file.read_text()) for file in files)
-    operation = written["paths"]["/invocations"]["post"]
-    assert operation["requestBody"]["content"]["application/json"]["example"] == request
-    assert errors(written, "PredictRequest", request) == []
-    assert errors(written, "PredictResponse", expected) == []
-    more = [{**request["instances"][0], "x": 1}, 3]
-    for broken in ({}, {"instances": [{}]}, {"instances": more}):
-        assert errors(written, "PredictRequest", broken) != []
-    assert errors(written, "PredictResponse", {"outputs": []}) != []
+    for environments, name, golden, answer in cases:
+        written = document(name, "--environments", environments)
+        files = (ROOT / "examples" / f"{each}.json" for each in (golden, answer))
+        request, expected = (json.loads(file.read_text()) for file in files)
+        operation = written["paths"]["/invocations"]["post"]
+        assert operation["requestBody"]["content"]["application/json"]["example"] == request
+        assert errors(written, "PredictRequest", request) == []
+        assert errors(written, "PredictResponse", expected) == []
+        more = [{**request["instances"][0], "x": 1}, 3]
+        for broken in ({}, {"instances": [{}]}, {"instances": more}):
+            assert errors(written, "PredictRequest", broken) != []
+        assert errors(written, "PredictResponse", {"outputs": []}) != []
 
 
 def test_columns_and_an_archive_in_s3(prod: Path) -> None:

@@ -377,18 +377,13 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
         assert listed == [("deployment configuration", policy, "lost")]
 
 
-# --- what the file says itself
-
-
-def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> None:
+def test_what_a_key_does_not_take_is_lost_and_what_is_chosen_where_nothing_is_set_listed() -> None:
     tables, listed = express(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}})
     assert tables["metrics"] == {}
     assert listed == [("key metrics.publish_seconds", 7, "lost")]
     with pytest.raises(PackagingError, match="rejects this value.*write the file by hand"):
         convert_live_endpoint(replace(snapshot(), account="12"))
 
-
-def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
     threads = {"Environment": {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}}
     tables, listed = express(container=threads)
     assert tables["variants"]["AllTraffic"]["container"]["batching"] == {

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -88,21 +89,7 @@ def test_json_has_the_files_the_list_and_the_commands(
     assert found["fetched"] == {}
 
 
-def test_without_an_answer_nothing_is_written(
-    invoke: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failure = {"Error": {"Code": "ModelError", "Message": "no"}}
-    invoke.side_effect = ClientError(failure, "InvokeEndpoint")
-    for file, problem in (
-        ("request.bin", "the content type of the extension '.bin' is unknown"),
-        ("request.json", "ranker does not answer it"),
-    ):
-        with pytest.raises(PackagingError, match=problem):
-            adopt(monkeypatch, snapshot(), file)
-        assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]
-
-
-def test_a_golden_answer_that_exists_is_kept(
+def test_without_an_answer_or_with_a_golden_one_that_exists_nothing_is_written(
     invoke: Mock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = Path("golden/dev/answer.json").resolve()
@@ -112,6 +99,17 @@ def test_a_golden_answer_that_exists_is_kept(
     assert answer.read_text() == "mine"
     assert not Path("environments").exists()
     assert f"{answer}: exists already; move it away" in capsys.readouterr().err
+
+    shutil.rmtree("golden")
+    failure = {"Error": {"Code": "ModelError", "Message": "no"}}
+    invoke.side_effect = ClientError(failure, "InvokeEndpoint")
+    for file, problem in (
+        ("request.bin", "the content type of the extension '.bin' is unknown"),
+        ("request.json", "ranker does not answer it"),
+    ):
+        with pytest.raises(PackagingError, match=problem):
+            adopt(monkeypatch, snapshot(), file)
+        assert sorted(path.name for path in Path().iterdir()) == ["request.bin", "request.json"]
 
 
 # --- models that no archive holds: fetched into the project, and found in their folders

@@ -39,9 +39,8 @@ def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
     return job, loaded
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+def test_wrong_use_is_refused(batch: Servable) -> None:
+    cases: list[tuple[list[str], str]] = [
         (["weekly"], "has no [batch.weekly]; allowed: nightly"),
         (["--attach", "job", "--limit", "5"], "remove the other options"),
         (["--input", "table.csv"], "add --local for a file on this computer"),
@@ -56,11 +55,10 @@ def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
         (["--output", "s3:///out/"], "write s3://BUCKET/PREFIX/"),
         (["--output", f"s3://{BUCKET}/in"], "inside the input"),
         (["--limit", "0"], "0 is not in the range x>=1"),
-    ],
-)
-def test_wrong_use_is_refused(batch: Servable, arguments: list[str], problem: str) -> None:
-    code, _, errors = batch(*arguments)
-    assert (code, problem in errors) == (2, True), errors
+    ]
+    for arguments, problem in cases:
+        code, _, errors = batch(*arguments)
+        assert (code, problem in errors) == (2, True), errors
 
 
 def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(

@@ -126,22 +126,18 @@ def test_all_requests_are_sent_to_the_address_and_another_at_the_captured_pace(
 # --- options that cannot be combined, and values that are none
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_wrong_use_is_said_before_anything_is_sent(sending: Sending) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [
         (("--variant", "primary"), "apply to an environment, not to a URL"),
         (("--target", "deployed"), "apply to an environment, not to a URL"),
         (("--local",), "apply to an environment, not to a URL"),
         (("--against", "main"), "a URL can be compared only with another URL"),
         (("--against", "ftp://x"), "pass a complete URL"),
-    ],
-)
-def test_wrong_use_is_said_before_anything_is_sent(
-    sending: Sending, options: tuple[str, ...], problem: str
-) -> None:
-    failed = ran(*options).exception
-    assert isinstance(failed, click.UsageError)
-    assert (problem in str(failed), sending.sent) == (True, [])
+    ]
+    for options, problem in cases:
+        failed = ran(*options).exception
+        assert isinstance(failed, click.UsageError)
+        assert (problem in str(failed), sending.sent) == (True, [])
 
 
 def test_without_a_place_only_a_pipelines_gate_passes(sending: Sending, prod: Path) -> None:

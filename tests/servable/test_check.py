@@ -27,6 +27,10 @@ from tests.conftest import VALID
 HEAVY = ("aws_cdk", "jsii", "botocore", "numpy", "tensorflow")
 Run = Callable[..., Result]
 TWO = VALID + "min_instances = 2\nmax_instances = 2\n"
+TEXT = VALID.replace("ml.c5.xlarge", "ml.g4dn.12xlarge") + "container = { tfs_processes = 8 }\n"
+
+
+Explain = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture
@@ -171,12 +175,6 @@ def test_a_problem_is_cut_to_the_columns_and_a_remedy_is_wrapped_whole(
     assert " ".join(rest).split() == f"-> {remedy} [{finding.acknowledgement}]".split()
     longest = max(map(len, [*remedy.split(), finding.acknowledgement])) + 9
     assert [line for line in rest if len(line) > max(columns, longest)] == []
-
-
-TEXT = VALID.replace("ml.c5.xlarge", "ml.g4dn.12xlarge") + "container = { tfs_processes = 8 }\n"
-
-
-Explain = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture

@@ -16,6 +16,11 @@ SCALED = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
 SECOND = SCALED + SCALED[SCALED.index("[variants.primary]") :].replace("primary", "second")
 
 Commit = Callable[[str], None]
+QUEUE = "[asynchronous]\n"
+SERVERLESS = VALID.replace(
+    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
+)
+GUARDED = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
 
 
 def git(project: Path, *arguments: str) -> None:
@@ -58,13 +63,6 @@ def test_a_scaled_variant_takes_two_deployments_and_the_same_file_none(
     text = SCALED.replace('name = "ranker"', 'name = "new"')
     (prod / "environments" / "new.toml").write_text(text)
     assert run(prod, SECOND, "new", "--against", "HEAD").return_value == 0
-
-
-QUEUE = "[asynchronous]\n"
-SERVERLESS = VALID.replace(
-    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
-)
-GUARDED = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
 
 
 @pytest.mark.long

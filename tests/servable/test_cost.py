@@ -26,6 +26,8 @@ from tests.servable.test_check_against import Commit
 PRICE = 0.204  # ml.c5.xlarge in prices.json
 counts = some.integers(1, 200)
 SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
+TRAFFIC = "[traffic]\nrequest_bytes = 400_000\nanswer_bytes = 10_000\n"
+SERVERLESS = against.SERVERLESS.replace("2048", "3072").replace("= 5", "= 10")
 
 
 def environment(
@@ -174,10 +176,6 @@ def test_the_files_price_goes_before_the_catalogs(prod: Path) -> None:
     prices = {"usd_per_gb_processed": 0.1}
     data = compute_cost("prod", environment(traffic=SIZES, prices=prices)).data
     assert data.usd_per_million_predictions == pytest.approx(41)
-
-
-TRAFFIC = "[traffic]\nrequest_bytes = 400_000\nanswer_bytes = 10_000\n"
-SERVERLESS = against.SERVERLESS.replace("2048", "3072").replace("= 5", "= 10")
 
 
 def said(prod: Path, text: str, *more: str) -> str:

@@ -33,6 +33,8 @@ from tests.verdicts.load_gate import arrivals
 from tests.verdicts.steady_queue import SIMULATED, judge, measure, simulate, slow_seconds
 
 OBJECTIVE = Objective(most_ms=100)
+LATE: dict[str, Any] = {"send_lags": Latencies.from_milliseconds([60.0] * 101)}
+SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
 
 
 def sent(slow: int = 0, answered: int = 1000, **fields: Any) -> LoadCurve:
@@ -73,10 +75,6 @@ def test_json_names_the_verdict_of_the_exit_code(
             assert said["gate"]["lines"][0].startswith(f"gate: {said['gate']['verdict']}")
         knee = write.call_args.args[2]  # in the report, too
         assert (knee and knee.rps.value) == (said["knee"] and said["knee"]["rps"]["value"])
-
-
-LATE: dict[str, Any] = {"send_lags": Latencies.from_milliseconds([60.0] * 101)}
-SLOWLY = Interval(value=80.0, low=80.0, high=80.0)
 
 
 def test_what_does_not_bear_it_or_cannot_be_told_says_why() -> None:

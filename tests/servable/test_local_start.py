@@ -23,6 +23,9 @@ SERVED = PreparedVariant(
     variant="primary", archive=None, members={}, variables={}, image="", tensorflow="2.20",
     file="environments/dev.toml", warm_up={"ranker": ["golden/a.json", "golden/b.json"], "other": []},
 )  # fmt: skip
+BODY = b"0123456789" * 1000
+URI = "s3://models/run-17/model.tar.gz"
+ARTIFACT = Artifact(uri=URI, sha256=hashlib.sha256(BODY).hexdigest())
 
 
 def reason(model: str, number: int) -> str:
@@ -61,11 +64,6 @@ def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
             pass
         serve.serve_image(served, port=0)
     assert waits == [3600, 3600, 90, 90]
-
-
-BODY = b"0123456789" * 1000
-URI = "s3://models/run-17/model.tar.gz"
-ARTIFACT = Artifact(uri=URI, sha256=hashlib.sha256(BODY).hexdigest())
 
 
 class Bucket:

@@ -23,30 +23,6 @@ answer = "golden/answer-rows.json"
 SCALED = "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
 VARIABLES = "[variants.primary.environment]\n"
 GOOD = VALID + "max_instances = 2\n" + SCALED + GOLDEN
-
-
-class InProcess(Repairs):
-    """Repairs whose `servable` commands run in this process, which takes a tenth of the time."""
-
-    def run(self, command: str) -> tuple[int, str]:
-        words = shlex.split(command)
-        assert words[0] == "servable"
-        given = ["--project", str(self.root), *words[1:]]
-        ran = CliRunner().invoke(servable, given, standalone_mode=False)
-        self.errors = f"{ran.stderr}{ran.exception or ''}"
-        return (2 if ran.exception else ran.return_value or 0), ran.stdout
-
-
-def findings_of_check(parsed: Any) -> list[Finding]:
-    """Return the errors, then the warnings."""
-    shown = [each for each in parsed["prod"] if each["severity"] in ("error", "warning")]
-    return sorted(shown, key=lambda each: each["severity"] != "error")
-
-
-def write(project: Path, text: str) -> None:
-    (project / "environments" / "prod.toml").write_text(text)
-
-
 # What breaks the file: (what is replaced, by what). A repair brings back what the file said.
 BROKEN = {
     "misspelt key": ("max_instances", "max_instnces"),
@@ -80,6 +56,28 @@ OUT_OF_BOUNDS = {
     ),
     "old name": (SCALED, f"{SCALED}[variants.primary.variables]\nLOG_LEVEL = 'info'\n"),
 }
+
+
+class InProcess(Repairs):
+    """Repairs whose `servable` commands run in this process, which takes a tenth of the time."""
+
+    def run(self, command: str) -> tuple[int, str]:
+        words = shlex.split(command)
+        assert words[0] == "servable"
+        given = ["--project", str(self.root), *words[1:]]
+        ran = CliRunner().invoke(servable, given, standalone_mode=False)
+        self.errors = f"{ran.stderr}{ran.exception or ''}"
+        return (2 if ran.exception else ran.return_value or 0), ran.stdout
+
+
+def findings_of_check(parsed: Any) -> list[Finding]:
+    """Return the errors, then the warnings."""
+    shown = [each for each in parsed["prod"] if each["severity"] in ("error", "warning")]
+    return sorted(shown, key=lambda each: each["severity"] != "error")
+
+
+def write(project: Path, text: str) -> None:
+    (project / "environments" / "prod.toml").write_text(text)
 
 
 @pytest.fixture

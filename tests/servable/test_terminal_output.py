@@ -44,6 +44,10 @@ ORDERING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u
 OURS = re.compile(
     r"\x1b\[(?:0|1|2|3[1-6]|1;3[1-6]|\d{1,3}A|2K|\?25[lh]|38;5;\d+)m?|\r(?=\x1b\[(?:2K|1A))"
 )
+BESIDE = re.compile(
+    r"\bsecho\(|terminal import .*\bunwrap_stream\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
+    r"rich import|std(out|err)\.buffer"
+)
 
 
 class Terminal(io.TextIOWrapper):
@@ -309,12 +313,6 @@ def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
     )  # fmt: skip
     EndpointProcess(process, UnpackFolder()).close()
     assert stream.shown == f"{SHOWN}\nend"
-
-
-BESIDE = re.compile(
-    r"\bsecho\(|terminal import .*\bunwrap_stream\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
-    r"rich import|std(out|err)\.buffer"
-)
 
 
 def test_nothing_prints_beside_what_escapes() -> None:

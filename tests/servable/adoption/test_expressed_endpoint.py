@@ -16,6 +16,38 @@ from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, Row, alarm, conver
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 BY_DAY = ("endpoint configuration: MetricsConfig.EnableDetailedObservability", "not set", "changed")
+SERVERLESS: dict[str, Any] = {
+    "InstanceType": None,
+    "InitialInstanceCount": None,
+    "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 10},
+}
+SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
+POOLS: list[dict[str, Any]] = [
+    {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
+    {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
+]
+SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
+
+
+CAPTURE = {
+    "EnableCapture": True,
+    "InitialSamplingPercentage": 20,
+    "DestinationS3Uri": "s3://team/captured",
+    "KmsKeyId": KEY,
+    "CaptureOptions": [{"CaptureMode": "Input"}],
+    "CaptureContentTypeHeader": {
+        "CsvContentTypes": ["text/csv"], "JsonContentTypes": ["application/json", "application/jsonlines"]},
+}  # fmt: skip
+TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
+COMPUTED = "deployment configuration: {}"
+LINEAR = {"BlueGreenUpdatePolicy": {
+    "TerminationWaitInSeconds": 0, "MaximumExecutionTimeoutInSeconds": 3600,
+    "TrafficRoutingConfiguration": {
+        "Type": "LINEAR", "WaitIntervalInSeconds": 300,
+        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 25}}}}  # fmt: skip
+ROLLING = {"RollingUpdatePolicy": {
+    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25}, "WaitIntervalInSeconds": 120,
+    "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
 
 def express(**live: Any) -> tuple[dict[str, Any], list[Row]]:
@@ -50,13 +82,6 @@ def test_instances_in_force_and_core_dumps_are_the_file_s() -> None:
     ):  # fmt: skip
         tables, listed = express(variant={"CoreDumpConfig": dumps})
         assert (tables["variants"]["AllTraffic"]["core_dumps"], listed) == (stated, rest)
-
-
-SERVERLESS: dict[str, Any] = {
-    "InstanceType": None,
-    "InitialInstanceCount": None,
-    "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 10},
-}
 
 
 def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_numbers() -> None:
@@ -102,13 +127,6 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
         assert list(result.tables["models"]) == ["ranker"]
 
 
-SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
-POOLS: list[dict[str, Any]] = [
-    {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
-    {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
-]
-
-
 def pools_of(pools: list[dict[str, Any]] = POOLS, **wider: Any) -> LiveSnapshot:
     shared = {"Environment": SHARED}
     live = snapshot(container=shared, variant={"InstanceType": None, "InstancePools": pools})
@@ -148,21 +166,6 @@ def test_keys_days_and_one_network_are_the_endpoint_s() -> None:
         both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
         assert (found, both.tables.get("network")) == (listed, stated)
-
-
-SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
-
-
-CAPTURE = {
-    "EnableCapture": True,
-    "InitialSamplingPercentage": 20,
-    "DestinationS3Uri": "s3://team/captured",
-    "KmsKeyId": KEY,
-    "CaptureOptions": [{"CaptureMode": "Input"}],
-    "CaptureContentTypeHeader": {
-        "CsvContentTypes": ["text/csv"], "JsonContentTypes": ["application/json", "application/jsonlines"]},
-}  # fmt: skip
-TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
 
 
 def test_capture_and_asynchronous_inference_are_tables_and_the_rest_is_listed() -> None:
@@ -309,17 +312,6 @@ def test_thresholds_windows_and_actions_of_alarms() -> None:
     assert express(alarms=[cpu])[0]["alarms"]["cpu_percent"] == 99.75
     tables, listed = express(alarms=[cpu], variant=SERVERLESS)
     assert ("alarms" in tables, listed[0][2]) == (False, "none")
-
-
-COMPUTED = "deployment configuration: {}"
-LINEAR = {"BlueGreenUpdatePolicy": {
-    "TerminationWaitInSeconds": 0, "MaximumExecutionTimeoutInSeconds": 3600,
-    "TrafficRoutingConfiguration": {
-        "Type": "LINEAR", "WaitIntervalInSeconds": 300,
-        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 25}}}}  # fmt: skip
-ROLLING = {"RollingUpdatePolicy": {
-    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25}, "WaitIntervalInSeconds": 120,
-    "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
 
 def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:

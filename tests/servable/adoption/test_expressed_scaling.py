@@ -9,6 +9,14 @@ from tests.servable.adoption.snapshots import Row, alarm, convert, snapshot, tar
 ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 BY_REQUESTS = {"max_rps_per_instance": 1000 / 60, "safety_factor": 1.0}
 COOLDOWNS = {"scale_out_cooldown_seconds": 300, "scale_in_cooldown_seconds": 300}
+UP = (
+    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
+    {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
+)
+DOWN = (
+    {"MetricIntervalUpperBound": 0, "MetricIntervalLowerBound": -120, "ScalingAdjustment": -1},
+    {"MetricIntervalUpperBound": -120, "ScalingAdjustment": -2},
+)
 
 
 def scaling(**live: Any) -> ExpressedScaling:
@@ -39,16 +47,6 @@ def steps(*adjustments: dict[str, int], **more: Any) -> dict[str, Any]:
 def requests_above(threshold: float = 600.0, **more: Any) -> dict[str, Any]:
     named = {"AlarmName": "steps", "ComparisonOperator": "GreaterThanOrEqualToThreshold"}
     return alarm("InvocationsPerInstance", "Sum", threshold, **{**named, **more})
-
-
-UP = (
-    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
-    {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
-)
-DOWN = (
-    {"MetricIntervalUpperBound": 0, "MetricIntervalLowerBound": -120, "ScalingAdjustment": -1},
-    {"MetricIntervalUpperBound": -120, "ScalingAdjustment": -2},
-)
 
 
 def test_only_a_target_of_the_variant_in_any_case_is_its_scaling() -> None:

@@ -21,6 +21,10 @@ from tests.servable.batch.deployed_batch import FILE, project
 
 RATE = MeasuredRate(rows_per_second=100.0, rows=50_000, source="a run")
 TWO = FILE.replace("max_concurrent = 2", "instances = 2")
+RUN = BatchResult(
+    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", instances=4, objects_in=2,
+    objects_out=2, bytes_in=10, rows_in=1000, rows_out=1000, seconds=10.0, output="s3://bucket/out/",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -87,12 +91,6 @@ def test_the_rate_of_a_variant_holds_for_its_rows_on_the_same_instance_type_in_a
         (larger + measured + traffic, "aws"),
     ):
         assert find_measured_rate(root, "rows/nightly", *loaded(root, text), where) is None
-
-
-RUN = BatchResult(
-    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", instances=4, objects_in=2,
-    objects_out=2, bytes_in=10, rows_in=1000, rows_out=1000, seconds=10.0, output="s3://bucket/out/",
-)  # fmt: skip
 
 
 def test_the_rate_of_a_run_in_aws_is_of_the_instances_that_had_an_object(root: Path) -> None:

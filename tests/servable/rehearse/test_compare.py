@@ -34,6 +34,10 @@ HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in ran
 SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
     "safety_factor = 0.7", "safety_factor = 1.0"
 )
+SCENARIO = Scenario(
+    requests=[1.0], model=InstanceModel(1, Service(0.1, 0.1), 1), routing="random",
+    resource="endpoint/a/variant/b", instances=1, start_minutes=1,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -84,12 +88,6 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
     ]:
         with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
             listed(*options)
-
-
-SCENARIO = Scenario(
-    requests=[1.0], model=InstanceModel(1, Service(0.1, 0.1), 1), routing="random",
-    resource="endpoint/a/variant/b", instances=1, start_minutes=1,
-)  # fmt: skip
 
 
 def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:

@@ -28,6 +28,8 @@ SCALED = VALID + (
     "min_instances = 2\nmax_instances = 12\n[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
     "safety_factor = 0.7\n[alarms]\np99_latency_ms = 100\n[traffic]\npeak_rps = 400\n"
 )
+KNOWN = ("--set", "variants.primary.start_seconds=240")
+SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
 
 
 @pytest.fixture
@@ -60,10 +62,6 @@ def test_a_spike_breaks_the_objective_when_it_comes_or_requests_are_refused(run:
     last = run(*spike, text=SCALED.replace("p99_latency_ms = 100", "")).stdout.splitlines()[-1]
     refused = r"requests are refused in \d+ to \d+ of 1,440 minutes, [\d,]+ in all"
     assert re.fullmatch(rf"breaks at 12:\d\d: {refused}", last)
-
-
-KNOWN = ("--set", "variants.primary.start_seconds=240")
-SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
 
 
 @pytest.mark.long

@@ -71,6 +71,12 @@ LIVE: dict[str, Any] = {
     "GetSchedule": {**SCHEDULE, "State": "ENABLED"},
     "DescribeStateMachine": {"definition": json.dumps(MACHINE).replace("Ranker-1", "ranker-1")},
 }
+OPEN = {"PublicAccessBlockConfiguration": {**BLOCKED, "BlockPublicAcls": False}}
+WIDER = {"Policy": json.dumps({"Statement": [{**ENTRY, "Action": "*"}]})}
+NO_KEY = {"Attributes": {"Policy": json.dumps(POLICY)}}
+NO_POLICY = {"Attributes": {"KmsMasterKeyId": "k"}}
+OTHER_TARGET = {"Targets": [{"Id": "1", "Arn": "arn:aws:sns:other"}]}
+OTHER_START = {"definition": json.dumps({**MACHINE, "StartAt": "B"})}
 
 
 def find(*resources: Resource, **live: Any) -> list[Difference]:
@@ -109,14 +115,6 @@ def groups(**group: Any) -> dict[str, Any]:
 
 def key_state(state: str) -> dict[str, Any]:
     return {"KeyMetadata": {"KeyId": "k", "KeyState": state}}
-
-
-OPEN = {"PublicAccessBlockConfiguration": {**BLOCKED, "BlockPublicAcls": False}}
-WIDER = {"Policy": json.dumps({"Statement": [{**ENTRY, "Action": "*"}]})}
-NO_KEY = {"Attributes": {"Policy": json.dumps(POLICY)}}
-NO_POLICY = {"Attributes": {"KmsMasterKeyId": "k"}}
-OTHER_TARGET = {"Targets": [{"Id": "1", "Arn": "arn:aws:sns:other"}]}
-OTHER_START = {"definition": json.dumps({**MACHINE, "StartAt": "B"})}
 
 
 def test_what_was_changed_is_named() -> None:

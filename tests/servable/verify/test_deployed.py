@@ -34,6 +34,17 @@ TEMPLATE = {
         "Policy": {"Type": "AWS::SNS::TopicPolicy", "Properties": POLICY},
     }
 }
+EVERY = [
+    "dependencies.compare_dependencies",
+    "endpoint.compare_endpoints",
+    "endpoint.compare_batch_models",
+    "scaling.compare_scaling",
+    "alarms.compare_alarms",
+    "model.compare_archives",
+    "model.check_image_patches",
+    "golden.compare_responses",
+    "alarms.compare_latency",
+]
 
 
 def account(status: str = "UPDATE_COMPLETE", **more: Any) -> AnsweringAccount:
@@ -183,19 +194,6 @@ class Compared:
         return command.compare_stacks(
             self.loaded, list(stacks or (synthesised(),)), live, meant={}, invoke=invoke
         )
-
-
-EVERY = [
-    "dependencies.compare_dependencies",
-    "endpoint.compare_endpoints",
-    "endpoint.compare_batch_models",
-    "scaling.compare_scaling",
-    "alarms.compare_alarms",
-    "model.compare_archives",
-    "model.check_image_patches",
-    "golden.compare_responses",
-    "alarms.compare_latency",
-]
 
 
 @pytest.fixture

@@ -28,6 +28,12 @@ TEMPLATE = {"Resources": {"Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Prop
 ARN = "arn:aws:sagemaker:eu-west-1:111111111111"
 
 
+TARGET = {
+    "ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    "MinCapacity": 1, "MaxCapacity": 4, "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling", "CreationTime": AT,
+}  # fmt: skip
+
+
 @functools.cache
 def client(service: str) -> Any:
     return boto3.client(
@@ -37,18 +43,6 @@ def client(service: str) -> Any:
 
 def variant(name: str, **more: Any) -> dict[str, Any]:
     return {"VariantName": name, "ModelName": "model", "InstanceType": "ml.c5.xlarge", **more}
-
-
-def target(resource: str) -> dict[str, Any]:
-    return {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": resource,
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "MinCapacity": 1,
-        "MaxCapacity": 4,
-        "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling",
-        "CreationTime": AT,
-    }
 
 
 def look(
@@ -109,7 +103,9 @@ def look(
     asked = {"EndpointConfigName": "config-7"}
     sagemaker.add_response("describe_endpoint_config", configured, asked)
     for number, resources in enumerate(pages):
-        answer: dict[str, Any] = {"ScalableTargets": [target(one) for one in resources]}
+        answer: dict[str, Any] = {
+            "ScalableTargets": [TARGET | {"ResourceId": one} for one in resources]
+        }
         if number + 1 < len(pages):
             answer["NextToken"] = f"page {number + 1}"
         asked = {"ServiceNamespace": "sagemaker"} | ({"NextToken": ANY} if number else {})

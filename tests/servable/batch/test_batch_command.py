@@ -9,13 +9,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from infra.parameters.batch.job import BatchJob, find_batch_job
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.batch.job import find_batch_job
+from infra.parameters.loading import load
 from servable.batch import command
 from servable.batch.local_run import LocalBatch
 from servable.batch.objects import LOCAL_CONTAINER, LocalFile
 from servable.batch.result import BatchResult
 from servable_local.container.launch import LaunchError
+from tests.conftest import valid
 from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
 
 
@@ -29,14 +30,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
     return of_this_folder(capsys)
-
-
-def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
-    (loaded,) = load(root, root / "environments", {}, "--set")
-    assert isinstance(loaded, ValidFile)
-    job = find_batch_job(loaded.environment, "nightly")
-    assert job is not None
-    return job, loaded
 
 
 def test_wrong_use_is_refused(batch: Servable) -> None:
@@ -79,11 +72,13 @@ def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(
         code, _, errors = batch(*options)
         assert (code, problem in errors) == (2, True), errors
 
-    job, loaded = named_job(root)
+    (file,) = load(root, root / "environments", {}, "--set")
+    job = find_batch_job(valid(file).environment, "nightly")
+    assert job is not None
     names = []
     for name in ("nightly", "a_long-name" * 9):
         named = dataclasses.replace(job, name=name)
-        run = command.BatchCommand(loaded=loaded, job=named, again="")
+        run = command.BatchCommand(loaded=valid(file), job=named, again="")
         names += [run._create_job_name() for _ in range(2)]
     assert len({*names}) == 4
     for name in names:

@@ -71,6 +71,7 @@ LIVE: dict[str, Any] = {
     "GetSchedule": {**SCHEDULE, "State": "ENABLED"},
     "DescribeStateMachine": {"definition": json.dumps(MACHINE).replace("Ranker-1", "ranker-1")},
 }
+DISABLED = {"KeyId": "k", "KeyState": "Disabled"}
 OPEN = {"PublicAccessBlockConfiguration": {**BLOCKED, "BlockPublicAcls": False}}
 WIDER = {"Policy": json.dumps({"Statement": [{**ENTRY, "Action": "*"}]})}
 NO_KEY = {"Attributes": {"Policy": json.dumps(POLICY)}}
@@ -113,10 +114,6 @@ def groups(**group: Any) -> dict[str, Any]:
     return {"logGroups": [{"logGroupName": GROUP, **group}]}
 
 
-def key_state(state: str) -> dict[str, Any]:
-    return {"KeyMetadata": {"KeyId": "k", "KeyState": state}}
-
-
 def test_what_was_changed_is_named() -> None:
     cases: list[tuple[str, dict[str, Any] | None, str, str]] = [
         ("DescribeLogGroups", groups(kmsKeyId="k"), "log retention", "RetentionInDays"),
@@ -129,7 +126,7 @@ def test_what_was_changed_is_named() -> None:
         ("DescribeRule", {"State": "DISABLED"}, "event rule disabled", "State"),
         ("DescribeRule", {"EventPattern": None}, "event pattern", "source"),
         ("ListTargetsByRule", OTHER_TARGET, "event target missing", ""),
-        ("DescribeKey", key_state("Disabled"), "key not usable", "KeyState"),
+        ("DescribeKey", {"KeyMetadata": DISABLED}, "key not usable", "KeyState"),
         ("GetDashboard", {"DashboardBody": '{"widgets":[1]}'}, "dashboard changed", ""),
         ("GetBucketVersioning", {"Status": None}, "bucket versioning", "Status"),
         ("GetPublicAccessBlock", OPEN, "bucket open to the public", "BlockPublicAcls"),

@@ -47,8 +47,8 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_a_clean_environment_is_ok_exits_0_and_says_what_was_not_checked(
-    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run: Run, project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     ran = run("dev")
     assert (ran.return_value, ran.stdout) == (0, "dev  ok, 8 not checked\n")
     assert ran.stderr.splitlines() == [
@@ -60,7 +60,7 @@ def test_a_clean_environment_is_ok_exits_0_and_says_what_was_not_checked(
     assert "request-too-large" in run("dev", "--explain").stderr
     # The project is where cdk.json is, whatever the working folder.
     (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir("/")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     ran = run("dev", "--environments", str(project / "environments"))
     assert ran.stdout == "dev  ok, 8 not checked\n"
 

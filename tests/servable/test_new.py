@@ -141,8 +141,8 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     (loaded,) = load(tmp_path, folder)
     found = valid(loaded).environment
     assert found.rollout is not None
-    about = {"variants": ["primary"], "kind": found.kind}
-    assert ("primary", "4xx") in found.rollout.list_rollback_alarms(found.alarms, **about)
+    alarms = found.rollout.list_rollback_alarms(found.alarms, variants=["primary"], kind=found.kind)
+    assert ("primary", "4xx") in alarms
 
 
 def test_a_folder_of_any_name_or_with_other_files_becomes_a_project(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ def test_properties_and_elements_of_lists_are_told_apart_by_their_names() -> Non
         ({"L": [a, b]}, {"L": [b, a]}, []),
         ({"L": [1, {"V": 2}]}, {"L": [1]}, [("L", '[1, {"V": 2}]', "[1]")]),
         ({"L": []}, {"L": [a]}, [("L[a].Key", None, "a")]),
-        *(({"L": [{key: "a", "V": 1}, {key: "b", "V": 1}]},
-           {"L": [{key: "a", "V": 2}, {key: "b", "V": 1}]}, [("L[a].V", "1", "2")])
-          for key in ("VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName")),
-    ]  # fmt: skip
+    ]
+    for key in ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]:
+        was, now = ([{key: "a", "V": value}, {key: "b", "V": 1}] for value in (1, 2))
+        cases.append(({"L": was}, {"L": now}, [("L[a].V", "1", "2")]))
     for before, after, changes in cases:
         assert listed(one(before), one(after)) == changes
     found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))

@@ -189,7 +189,7 @@ class Aws:
     def describe_stacks(self, **asked: str) -> dict[str, Any]:
         there = (asked["StackName"], self.region) == ("search-prod-endpoint", "eu-west-1")
         if self.error or not there:
-            message = f"Stack with id {asked['StackName']} does not exist"
+            message = "" if self.error else f"Stack with id {asked['StackName']} does not exist"
             wrong = {"Error": {"Code": self.error or "ValidationError", "Message": message}}
             raise ClientError(wrong, "DescribeStacks")
         return {"Stacks": [{"StackStatus": "CREATE_COMPLETE"}]}

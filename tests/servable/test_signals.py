@@ -20,7 +20,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(signals, "_received", signals._received)  # the next tests exit with it
     before = [(number, signal.getsignal(number)) for number in ENDING]
     yield
     for number, handler in before:

@@ -273,7 +273,10 @@ def shape_of(value: object) -> list[int]:
 
 
 def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> SignatureInfo:
-    specs = {key: TensorInfo(key, *told) for key, told in inputs.items()}
+    specs = {
+        key: TensorInfo(name=key, dtype=dtype, shape=shape)
+        for key, (dtype, shape) in inputs.items()
+    }
     return SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
 
 

@@ -50,6 +50,7 @@ def test_the_golden_request_and_answer_of_a_preset_fit(monkeypatch: pytest.Monke
         assert errors(written, "PredictRequest", request) == []
         assert errors(written, "PredictResponse", expected) == []
         more = [{**request["instances"][0], "x": 1}, 3]
+        broken: Any
         for broken in ({}, {"instances": [{}]}, {"instances": more}):
             assert errors(written, "PredictRequest", broken) != []
         assert errors(written, "PredictResponse", {"outputs": []}) != []

@@ -333,6 +333,7 @@ def test_other_options_are_another_run(sending: Sending, options: list[str]) -> 
 def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> None:
     sending.interrupted_after = 1
     ran()
-    with AnswerLog(*folders()):
+    (folder,) = folders()
+    with AnswerLog(folder):
         ended = ran()
     assert (ended.return_value, "another replay is running here" in ended.stderr) == (2, True)

@@ -219,8 +219,8 @@ def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numb
 
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]
-    lines = [int(one.split(", line ")[1].split(":")[0]) for one in shown]
-    assert lines == [8, 7, 6, 5, 4]
+    lines = [one.split(", line ")[1].split(",")[0] for one in shown]
+    assert lines == ["8", "7", "6", "5", "4"]
 
     infinite = comparison_of(pairs_of(1.0, expected=0.0))
     stored = build_json(infinite, Replay(), None)

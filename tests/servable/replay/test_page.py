@@ -102,7 +102,7 @@ def test_outputs_stand_with_counts_and_marks_and_ignored_ones_last(
     assert texts(tab)[-1][0] == "id"
 
     infinite = in_json(0, *({"predictions": [[value]]} for value in (math.inf, 1.0)))
-    assert texts(tabs_of(monkeypatch, comparison_of([infinite])))["outputs"][0][5] == "1"
+    assert texts(tabs_of(monkeypatch, comparison_of([infinite]))["outputs"])[0][5] == "1"
 
     marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
     assert marks == {"score": "failed", "label": "failed", "id": ""}

@@ -21,17 +21,8 @@ from servable.measured.options import LOCAL, add_options, numbers
 from servable.project.completion import ENVIRONMENT
 from servable.project.environments import ENVIRONMENTS, SET, Project
 from servable.rehearse.comparison import compare_policies, list_policies, plan_trials, propose_edit
-from servable.rehearse.output import (
-    build_comparison_json,
-    show_comparison,
-    show_day,
-)
-from servable.rehearse.rehearsal import (
-    build_json,
-    choose_instance,
-    find_variant,
-    rehearse_variant,
-)
+from servable.rehearse.output import build_comparison_json, show_comparison, show_day
+from servable.rehearse.rehearsal import build_json, choose_instance, find_variant, rehearse_variant
 from servable.replay.places import (
     CapturePlace,
     PlaceError,

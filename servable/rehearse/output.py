@@ -11,11 +11,7 @@ from typing import Any
 
 import click
 
-from servable.rehearse.comparison import (
-    PolicyComparison,
-    PolicyResult,
-    sort_by_cost,
-)
+from servable.rehearse.comparison import PolicyComparison, PolicyResult, sort_by_cost
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
 from servable_scaling.rehearsal.scenario import (

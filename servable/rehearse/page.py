@@ -33,10 +33,7 @@ TIME_STEPS, MOST_TIMES = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440), 13
 
 
 def write_page(
-    folder: Path,
-    result: Rehearsal,
-    comparison: PolicyComparison | None = None,
-    diff: str = "",
+    folder: Path, result: Rehearsal, comparison: PolicyComparison | None = None, diff: str = ""
 ) -> Path:
     """Write report.html and pictures/*.png into `folder`, and return the page's path."""
     title = f"{result.environment}, {result.variant}: a day rehearsed"

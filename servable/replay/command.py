@@ -35,13 +35,7 @@ from servable.replay.compare.gate import check_limits
 from servable.replay.compare.output import build_json, format_lines, write_worst_requests
 from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
-from servable.replay.run import (
-    RUNS,
-    ReplayPace,
-    describe_plan,
-    prepare_run_folder,
-    show_progress,
-)
+from servable.replay.run import RUNS, ReplayPace, describe_plan, prepare_run_folder, show_progress
 from servable.replay.run import replay as send_requests
 from servable.verdict import VERDICTS
 from servable_tensors import UNNAMED_OUTPUT

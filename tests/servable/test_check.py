@@ -1,5 +1,6 @@
-"""`servable check`: every finding before anything is deployed; exit codes and JSON for programs."""
+"""`servable check`: every finding before anything is deployed, exit codes, JSON, and what --explain says."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import hypothesis.strategies as st
@@ -15,16 +17,20 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 
 from infra.parameters.finding import Finding, Severity, build_file_error
+from infra.policy.container import ContainerSettings, find_variable
 from servable.check.command import check
 from servable.console.findings import format_terminal_lines, print_lines
+from tests.checkouts import ROOT
 from tests.conftest import VALID
 
-ROOT = Path(__file__).resolve().parents[2]
 # What would make a check wait, or need what is not there.
 HEAVY = ("aws_cdk", "jsii", "botocore", "numpy", "tensorflow")
-
-
 Run = Callable[..., Result]
+TWO = VALID + "min_instances = 2\nmax_instances = 2\n"
+TEXT = VALID.replace("ml.c5.xlarge", "ml.g4dn.12xlarge") + "container = { tfs_processes = 8 }\n"
+
+
+Explain = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture
@@ -41,11 +47,8 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_a_clean_environment_is_ok_exits_0_and_says_what_was_not_checked(
-    run: Run,
-    project: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    run: Run, project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     ran = run("dev")
     assert (ran.return_value, ran.stdout) == (0, "dev  ok, 8 not checked\n")
     assert ran.stderr.splitlines() == [
@@ -129,12 +132,10 @@ def test_check_imports_nothing_heavy() -> None:
 
 def findings(count: int) -> list[Finding]:
     wrong = build_file_error("dev.toml", "models.ranker.code", "is wrong " * 30, "change it " * 20)
-    files = ["dev.toml", "base.toml"]
-    severities = [Severity.WARNING, Severity.ERROR, Severity.WARNING]
-    return [
-        replace(wrong, file=files[n % 2], severity=severities[n % 3], key=f"k{n}")
-        for n in range(count)
-    ]
+    files = itertools.cycle(["dev.toml", "base.toml"])
+    severities = itertools.cycle([Severity.WARNING, Severity.ERROR, Severity.WARNING])
+    rows = zip(range(count), files, severities, strict=False)
+    return [replace(wrong, key=f"k{n}", file=file, severity=level) for n, file, level in rows]
 
 
 def test_findings_are_grouped_errors_first_and_sixteen_fit_one_screen(
@@ -174,3 +175,85 @@ def test_a_problem_is_cut_to_the_columns_and_a_remedy_is_wrapped_whole(
     assert " ".join(rest).split() == f"-> {remedy} [{finding.acknowledgement}]".split()
     longest = max(map(len, [*remedy.split(), finding.acknowledgement])) + 9
     assert [line for line in rest if len(line) > max(columns, longest)] == []
+
+
+@pytest.fixture
+def explain(run: Run, project: Path) -> Explain:
+    """Return the settings of the file with a text, by their name."""
+
+    def explain(text: str) -> dict[str, Any]:
+        (project / "environments" / "dev.toml").write_text(text)
+        found = json.loads(run("dev", "--explain", "--json").stdout)["dev"]["settings"]
+        return {one["name"]: one for one in found}
+
+    return explain
+
+
+def test_every_setting_has_its_line_value_origin_and_reason(run: Run, project: Path) -> None:
+    (project / "environments" / "dev.toml").write_text(TEXT)
+    stdout = run("dev", "--explain").stdout
+    assert stdout.count("dev, variant primary\n") == 1
+    rows = (line.split(maxsplit=3) for line in stdout.splitlines())
+    lines = {words[0]: words for words in rows if words}
+    for name in ContainerSettings.model_fields:
+        assert lines[name][-1].endswith(f" [{find_variable(name)}]")
+    said = "from the file [SAGEMAKER_TFS_INSTANCE_COUNT]"
+    assert lines["tfs_processes"][1:] == ["8", "file", said]
+    margin = "[SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN]"
+    divided = f"the image divides it by all 8 processes: each gets 40% of its GPU {margin}"
+    assert lines["gpu_memory_margin"][1:] == ["-2.2", "derived", divided]
+    assert lines["inference_ami"][1] == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert "price of 2025-01" in stdout
+
+
+def test_scaling_batching_and_the_peak_are_explained(explain: Explain) -> None:
+    scaled = "scaling = { max_rps_per_instance = 12 }\n[traffic]\npeak_rps = 100\n"
+    line = explain(VALID + scaled)["instances at the peak"]
+    assert (line["value"], line["reason"]) == ("17", "100 requests/s / (12 x 0.5)")
+    batched = explain(VALID + "container = { batching = { max_batch_size = 64 } }\n")
+    assert {name: batched[name]["origin"] for name in batched if name.startswith("batching.")} == {
+        "batching.max_batch_size": "file",
+        "batching.timeout_micros": "image",
+        "batching.batch_threads": "derived",
+        "batching.max_enqueued_batches": "derived",
+    }
+    scaling = "{ max_concurrency_per_instance = 8, scale_in_cooldown_seconds = 600 }"
+    found = explain(f"{VALID}scaling = {scaling}\n")
+    for name, value, origin in (
+        ("routing", "least_outstanding_requests", "derived"),
+        ("scale_out_cooldown_seconds", "210", "derived"),
+        ("scale_in_cooldown_seconds", "600", "file"),
+        ("target, concurrent requests", "4", "sizing"),
+    ):
+        assert (found[name]["value"], found[name]["origin"]) == (value, origin)
+
+
+def test_it_says_which_errors_roll_back_and_what_becomes_of_a_model_with_a_fault(
+    explain: Explain, project: Path
+) -> None:
+    counted, canary = "[alarms]\nerror_4xx_percent = 5\n", '[rollout]\nstrategy = "canary"\n'
+    at_once = '[rollout]\nstrategy = "all_at_once"\n'
+    for lines, kinds, reason in (
+        (canary, "5xx", "to count 4xx, set alarms.error_4xx_percent or"),
+        (f"{counted}{canary}rollback_on_4xx = false\n", "5xx",
+         "rollback_on_4xx is false, so 4xx responses don't count"),
+        (counted + canary, "5xx, 4xx",
+         "4xx above the old fleet's percentage count, where AWS publishes errors by fleet"),
+        (counted + at_once, "5xx, 4xx", "all 4xx count, because the first share is the whole fleet"),
+    ):  # fmt: skip
+        line = explain(f"{TWO}{lines}")["rolled back by"]
+        assert (line["value"], line["reason"].startswith(reason)) == (kinds, True)
+
+    (project / "golden.json").write_text("{}")
+    rolling = 'model_error_percent = 2\n[rollout]\nstrategy = "rolling"\n'
+    golden = canary + 'golden_requests = { body = "golden.json" }\n'
+    for lines, fault, value, reason in (
+        (canary, "answers 500", "back after 4 minutes", "seen by 5xx"),
+        (canary, "answers 400", "goes live", "no alarm sees it; add"),
+        (canary, "answers slowly", "goes live", "no alarm sees it; set"),
+        (rolling, "does not answer", "back after 4 minutes", "seen by model-errors"),
+        (golden, "answers 400", "back after 3 minutes", "seen by golden-requests"),
+    ):
+        faulty = f"{TWO}[alarms]\nwindow_minutes = 4\n{lines}"
+        line = explain(faulty)[f"a model that {fault}"]
+        assert (line["value"], line["reason"].startswith(reason)) == (value, True)

@@ -45,17 +45,14 @@ def golden(project: Path) -> Path:
 class Stub:
     """In the place of the container: answers what it is told, and counts."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.answer: Callable[[int], Answer] = lambda number: (200, ANSWER)
         self.asked: list[str] = []
-        self.started = 0
-        self.fails = ""
+        self.started, self.fails = 0, ""
         self.variables: dict[str, dict[str, str]] = {}
-        monkeypatch.setattr(runs, "serve_locally", self.serve)
-        monkeypatch.setattr(runs, "prepare_variant", self.prepare)
-        monkeypatch.setattr(
-            runs, "prepare_batch", lambda loaded, job, **how: self.prepare(loaded, job.name)
-        )
+
+    def prepare_batch(self, loaded: Any, job: Any, **how: bool) -> PreparedVariant:
+        return self.prepare(loaded, job.name)
 
     def prepare(self, loaded: Any, variant: str, **how: bool) -> PreparedVariant:
         return PreparedVariant(
@@ -83,7 +80,11 @@ class Stub:
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
-    return Stub(monkeypatch)
+    stub = Stub()
+    monkeypatch.setattr(runs, "serve_locally", stub.serve)
+    monkeypatch.setattr(runs, "prepare_variant", stub.prepare)
+    monkeypatch.setattr(runs, "prepare_batch", stub.prepare_batch)
+    return stub
 
 
 def found(project: Path, lines: str = KNOWN) -> list[Finding]:
@@ -142,20 +143,17 @@ def test_responses_are_held_to_the_known_one_and_to_each_other(golden: Path, stu
 def test_a_container_that_does_not_start_is_a_finding(golden: Path, stub: Stub) -> None:
     stub.fails = "TensorFlow can't load the model:\nOp type not registered 'X'"
     (one,) = found(golden)
+    reason = "TensorFlow can't load the model: Op type not registered 'X'"
     assert (one.rule, one.key) == ("run-load", "models.ranker")
-    assert one.problem == (
-        "the container of variant primary didn't start: TensorFlow can't load the model: Op "
-        "type not registered 'X'"
-    )
+    assert one.problem == f"the container of variant primary didn't start: {reason}"
 
     stub.fails = "no"
     problems = [finding.problem for finding in found(golden, KNOWN + build_batch_example())]
     assert "the container of batch nightly didn't start: no" in problems
-    unknown = "TensorFlow can't load the model: Op type not registered '{}' in …"
-    stub.fails = unknown.format("SimpleMLCreateModelResource")
-    assert [one.severity for one in found(golden)] == [Severity.NOT_CHECKED]
-    stub.fails = unknown.format("MyOp")
-    assert [one.severity for one in found(golden)] == [Severity.ERROR]
+    operations = {"SimpleMLCreateModelResource": Severity.NOT_CHECKED, "MyOp": Severity.ERROR}
+    for name, severity in operations.items():
+        stub.fails = f"TensorFlow can't load the model: Op type not registered '{name}' in …"
+        assert [one.severity for one in found(golden)] == [severity]
 
 
 def test_variants_that_deploy_the_same_are_run_once(golden: Path, stub: Stub) -> None:
@@ -210,14 +208,12 @@ def test_what_an_interrupted_run_has_found_is_printed(
     for name in ("first", "second"):
         named = text.replace('name = "ranker"', f'name = "ranker-{name}"')
         (golden / "environments" / f"{name}.toml").write_text(named)
-    rejected = iter([True])
+    answers = iter([(400, {"error": "no"})])
 
     def interrupt(loaded: Any, report: Any) -> Iterator[Finding]:
         if loaded.name == "second":
             raise KeyboardInterrupt
-        stub.answer = lambda number: (
-            (400, {"error": "no"}) if next(rejected, False) else (200, ANSWER)
-        )
+        stub.answer = lambda number: next(answers, (200, ANSWER))
         yield from find_run_failures(loaded, report)
 
     monkeypatch.setattr(runs, "find_run_failures", interrupt)
@@ -226,12 +222,10 @@ def test_what_an_interrupted_run_has_found_is_printed(
     ran = CliRunner().invoke(check, arguments, standalone_mode=False)
     assert ran.return_value == 130
     if as_json:
-        rules = {
-            name: [one["rule"] for one in findings if one["rule"].startswith("run-")]
-            for name, findings in json.loads(ran.stdout).items()
-            if name != "verdict"
-        }
-        assert rules == {"first": ["run-request"], "second": ["run-load"], "prod": ["run-load"]}
+        told = json.loads(ran.stdout)
+        rules = {name: {one["rule"] for one in told[name]} for name in ("first", "second", "prod")}
+        runs_ = {name: {rule for rule in rules[name] if rule.startswith("run-")} for name in rules}
+        assert runs_ == {"first": {"run-request"}, "second": {"run-load"}, "prod": {"run-load"}}
     else:
         assert "got 400: no" in ran.stderr
         assert ran.stderr.count("its run was interrupted") == 2
@@ -258,10 +252,11 @@ def test_a_run_that_called_nothing_is_not_checked_and_exits_3(
     overlaid(golden, 'models.ranker.code = "code"')
     ran = command(monkeypatch, golden)
     assert (ran.return_value, ran.stdout.startswith("prod  ok")) == (3, False)
+    add = 'models.ranker.golden.request = "golden/ranker/request.json"'
     assert (
-        "models.ranker: the handler wasn't called: it has no golden request; add "
-        'models.ranker.golden.request = "golden/ranker/request.json"'
-    ) in ran.stderr
+        f"models.ranker: the handler wasn't called: it has no golden request; add {add}"
+        in ran.stderr
+    )
     (one,) = found(golden, "")
     assert one.severity == Severity.NOT_CHECKED
     assert one.problem.startswith("the model wasn't called:")

@@ -1,5 +1,6 @@
 """Commands about an environment whose variant has components: names, plans, restored files."""
 
+import re
 from typing import Any
 
 import pytest
@@ -37,31 +38,26 @@ def test_a_component_has_its_name_requests_reasons_and_table(shared: ValidFile) 
     (shared.root / "golden/other.json").write_text('{"instances": [[1]]}')
     bodies, _ = load_bodies((), content_type=None, loaded=shared, variant="second")
     assert [body.content for body in bodies] == [b'{"instances": [[1]]}']
-    (cpus,) = (
-        line for line in explain_settings(shared) if (line.variant, line.name) == ("first", "cpus")
-    )
+    explained = {(line.variant, line.name): line for line in explain_settings(shared)}
+    cpus = explained["first", "cpus"]
     assert (cpus.value, cpus.origin) == ("1.75", "derived")
-    for key, dotted in [
-        ("container.tfs_processes", "variants.primary.components.first.container.tfs_processes"),
-        ("instance_type", "variants.primary.instance_type"),
-    ]:
-        placed = find_placement(shared.environment, "first")
-        assert placed is not None
-        assert placed.build_key(key) == dotted
+    placed = find_placement(shared.environment, "first")
+    assert placed is not None
+    key = "container.tfs_processes"
+    assert placed.build_key(key) == f"variants.primary.components.first.{key}"
+    assert placed.build_key("instance_type") == "variants.primary.instance_type"
 
 
 def template(**components: str) -> dict[str, Any]:
     """A component for each name, of a model with this archive."""
     resources: dict[str, Any] = {}
     for name, archive in components.items():
-        resources[f"Model{name}"] = {
-            "Type": "AWS::SageMaker::Model",
-            "Properties": {"PrimaryContainer": {"ModelDataUrl": archive}},
-        }
-        model = {"Fn::GetAtt": [f"Model{name}", "ModelName"]}
+        model = {"PrimaryContainer": {"ModelDataUrl": archive}}
+        resources[f"Model{name}"] = {"Type": "AWS::SageMaker::Model", "Properties": model}
+        served = {"ModelName": {"Fn::GetAtt": [f"Model{name}", "ModelName"]}}
         resources[f"Component{name}"] = {
             "Type": "AWS::SageMaker::InferenceComponent",
-            "Properties": {"InferenceComponentName": name, "Specification": {"ModelName": model}},
+            "Properties": {"InferenceComponentName": name, "Specification": served},
         }
     return {"Resources": resources}
 
@@ -74,13 +70,10 @@ def test_plan_says_what_becomes_of_each_component_and_a_restored_file_has_its_ta
         (template(), ["component a is deleted"]),
     ]
     for after, said in cases:
-        assert [
-            each.split(";")[0].split(":")[0]
-            for each in describe_component_changes(template(a="1"), after)
-        ] == said
+        found = describe_component_changes(template(a="1"), after)
+        assert [re.split("[;:]", each)[0] for each in found] == said
 
-    component: dict[str, Any] = {"model": "ranker"}
-    settings = {"variants": {"primary": {"components": {"first": component}}}}
-    assert _find_table(settings, "first") is component
-    variant: dict[str, Any] = {"model": "ranker"}
-    assert _find_table({"variants": {"primary": variant}}, "primary") is variant
+    table: dict[str, Any] = {"model": "ranker"}
+    settings = {"variants": {"primary": {"components": {"first": table}}}}
+    assert _find_table(settings, "first") is table
+    assert _find_table({"variants": {"primary": table}}, "primary") is table

@@ -1,10 +1,11 @@
-"""`servable cost`: sums that hold for any fleet, and prices that nobody made up."""
+"""`servable cost`: sums that hold for any fleet, prices that nobody made up, and the expected month."""
 
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,12 +17,17 @@ from infra.parameters.loading import ValidFile, load
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
 from servable.cost.cost import WHICH, compute_cost, describe_difference
+from servable.cost.expected import ExpectedMonth, compute_expected_month
+from tests.checkouts import ROOT
 from tests.conftest import VALID
+from tests.servable import test_check_against as against
 from tests.servable.test_check_against import Commit
 
-ROOT = Path(__file__).resolve().parents[2]
 PRICE = 0.204  # ml.c5.xlarge in prices.json
 counts = some.integers(1, 200)
+SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
+TRAFFIC = "[traffic]\nrequest_bytes = 400_000\nanswer_bytes = 10_000\n"
+SERVERLESS = against.SERVERLESS.replace("2048", "3072").replace("= 5", "= 10")
 
 
 def environment(
@@ -29,33 +35,18 @@ def environment(
     most: int | None = None,
     *,
     instance_type: str = "ml.c5.xlarge",
-    rollout: dict[str, object] | None = None,
-    p99: float | None = None,
     rps: float | None = None,
-    traffic: Mapping[str, object] | None = None,
     region: str = "us-west-2",
     **tables: object,
 ) -> Environment:
-    variant: dict[str, object] = {
-        "model": "ranker",
-        "instance_type": instance_type,
-        "min_instances": least,
-        "max_instances": most,
-    }
-    if rps is not None:
-        variant["scaling"] = {"max_rps_per_instance": rps}
+    variant = {
+        "model": "ranker", "instance_type": instance_type, "min_instances": least, "max_instances": most,
+        "scaling": None if rps is None else {"max_rps_per_instance": rps},
+    }  # fmt: skip
+    known = {"account": "111111111111", "region": region, "endpoint": {"name": "ranker"}}
+    models = {"ranker": {"saved_model": "model"}}
     return Environment.model_validate(
-        {
-            "account": "111111111111",
-            "region": region,
-            "endpoint": {"name": "ranker"},
-            "models": {"ranker": {"saved_model": "model"}},
-            "variants": {"primary": variant},
-            "alarms": {} if p99 is None else {"p99_latency_ms": p99},
-            "rollout": rollout,
-            "traffic": traffic or {},
-            **tables,
-        }
+        {**known, "models": models, "variants": {"primary": variant}, **tables}
     )
 
 
@@ -78,8 +69,7 @@ def test_a_month_is_730_hours_and_an_update_costs_both_fleets_or_its_batches(
     found = compute_cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))
     hour, most, during = (found.compute_usd_per_hour(which) or 0 for which in WHICH)
     assert found.compute_usd_per_month("min_instances") == pytest.approx(hour * HOURS_PER_MONTH)
-    assert most > 0
-    assert during == pytest.approx(2 * most)
+    assert 0 < most == pytest.approx(during / 2)
     hours = 1_000_000 / rps / 3600
     once, most_, twice = (found.compute_usd_per_million(which) or 0 for which in WHICH)
     assert once == pytest.approx(hours * (found.variants[0].usd_per_instance_hour or 0))
@@ -92,7 +82,10 @@ def test_a_month_is_730_hours_and_an_update_costs_both_fleets_or_its_batches(
 
 
 def test_a_changed_objective_and_payment_by_use_stand_beside_the_money() -> None:
-    now, then = (compute_cost("prod", environment(n, p99=p)) for n, p in ((3, 80), (1, 120)))
+    now, then = (
+        compute_cost("prod", environment(count, alarms={"p99_latency_ms": limit}))
+        for count, limit in ((3, 80), (1, 120))
+    )
     assert describe_difference(now, then).endswith("p99 objective 120 -> 80 ms")
     now = compute_cost("prod", Environment.model_validate(tomllib.loads(SERVERLESS)))
     assert "billed by use" in describe_difference(now, then)
@@ -121,8 +114,8 @@ def test_a_price_that_no_source_states_is_unknown_and_never_guessed() -> None:
         (SIZES, []),
     ):
         data = compute_cost("prod", environment(traffic=sizes)).data
-        assert (data.missing_keys, data.usd_per_million_predictions is None) == (
-            missing, bool(missing))  # fmt: skip
+        assert data.missing_keys == missing
+        assert (data.usd_per_million_predictions is None) == bool(missing)
 
 
 def test_a_schedule_moves_both_ends_of_the_range() -> None:
@@ -147,9 +140,6 @@ def test_where_nothing_has_a_price_no_sum_is_shown_and_an_unknown_type_is_an_err
     assert (ran.return_value, ran.stderr) == (1, f"servable cost: {problem}\n")
 
 
-SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
-
-
 @given(some.integers(1, 10**9), some.integers(1, 10**9))
 def test_data_costs_its_price_by_the_gb_each_way(request: int, answer: int) -> None:
     sizes = {"request_bytes": request, "answer_bytes": answer}
@@ -160,21 +150,20 @@ def test_data_costs_its_price_by_the_gb_each_way(request: int, answer: int) -> N
 def test_the_cost_of_data_is_said_with_sizes_price_region_and_date_or_what_is_missing(
     prod: Path,
 ) -> None:
-    for text in (VALID, SERVERLESS):
-        shown = said(prod, f"{text}\n[traffic]\n{TRAFFIC}")
-        assert (
-            "data in and out           plus at most $6.56 per million predictions, of "
-            "400,000 bytes in and 10,000 out; $0.016 per GB (eu-west-1, 2023-12)\n" in shown
-        )
-    text = VALID.replace("eu-west-1", "sa-east-1") + f"[traffic]\n{TRAFFIC}"
-    assert "(us-east-1, not of sa-east-1, 2026-05-08)" in said(prod, text)
-    shown = said(prod, VALID)
-    assert (
-        "data in and out           not counted: traffic.request_bytes and traffic.answer_bytes are "
-        "not set; the price is $0.016 per GB (eu-west-1, 2023-12)\n" in shown
+    price = "$0.016 per GB (eu-west-1, 2023-12)\n"
+    counted = (
+        "plus at most $6.56 per million predictions, of 400,000 bytes in and 10,000 out; " + price
     )
-    shown = said(prod, f"{VALID}[traffic]\n{TRAFFIC}[asynchronous]\n")
-    assert "data in and out           not counted: no price is known" in shown
+    unset = f"traffic.request_bytes and traffic.answer_bytes are not set; the price is {price}"
+    for text, line in (
+        (f"{VALID}\n{TRAFFIC}", counted),
+        (f"{SERVERLESS}\n{TRAFFIC}", counted),
+        (VALID, f"not counted: {unset}"),
+        (f"{VALID}{TRAFFIC}[asynchronous]\n", "not counted: no price is known"),
+    ):
+        assert f"data in and out           {line}" in said(prod, text)
+    text = VALID.replace("eu-west-1", "sa-east-1") + TRAFFIC
+    assert "(us-east-1, not of sa-east-1, 2026-05-08)" in said(prod, text)
 
 
 def test_the_files_price_goes_before_the_catalogs(prod: Path) -> None:
@@ -187,12 +176,6 @@ def test_the_files_price_goes_before_the_catalogs(prod: Path) -> None:
     prices = {"usd_per_gb_processed": 0.1}
     data = compute_cost("prod", environment(traffic=SIZES, prices=prices)).data
     assert data.usd_per_million_predictions == pytest.approx(41)
-
-
-TRAFFIC = "request_bytes = 400_000\nanswer_bytes = 10_000\n"
-SERVERLESS = VALID.replace(
-    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 3072, max_concurrency = 10 }"
-)
 
 
 def said(prod: Path, text: str, *more: str) -> str:
@@ -221,13 +204,10 @@ def test_serverless_is_paid_by_use_and_by_what_is_kept_warm(prod: Path) -> None:
 
 
 def test_no_example_has_an_unknown_price() -> None:
-    folders = [
-        ROOT / "environments",
-        *{file.parent for file in (ROOT / "examples").glob("*/*.toml")},
-    ]
+    folders = {file.parent for file in (ROOT / "examples").glob("*/*.toml")}
     unknown = {
         key
-        for folder in folders
+        for folder in (ROOT / "environments", *folders)
         for loaded in load(ROOT, folder)
         if isinstance(loaded, ValidFile)
         for key in compute_cost(loaded.name, loaded.environment).missing_keys
@@ -260,3 +240,102 @@ def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:
     without = compute_cost("prod", environment())
     assert describe_difference(costs, without).endswith("+$1 per hour of batch nightly")
     assert describe_difference(without, costs).endswith("-$1 per hour of batch nightly")
+
+
+# --- the expected month: between minimum and maximum, with data, and each line with its assumption
+
+SMALL = {"request_bytes": 4000, "answer_bytes": 1000}
+PEAK = {"peak_rps": 100, "quiet_rps": 10}
+
+
+def month(**keys: object) -> ExpectedMonth:
+    told = environment(**keys)  # type: ignore[arg-type]
+    found = compute_expected_month(told, compute_cost("prod", told))
+    assert found is not None
+    return found
+
+
+def usd(found: ExpectedMonth, name: str) -> float | None:
+    (line,) = (line for line in found.lines if line.name == name)
+    return line.usd
+
+
+def test_a_fixed_fleet_runs_all_the_month_with_the_requests_of_the_day() -> None:
+    found = month(least=2, traffic={**PEAK, **SMALL, "profile": "daily"})
+    assert usd(found, "instances, primary") == pytest.approx(2 * PRICE * HOURS_PER_MONTH)
+    assert usd(found, "volumes, primary") == pytest.approx(2 * 30 * 0.154)
+    assert usd(found, "data in and out") == pytest.approx(found.requests * 5000 / 1e9 * 0.016)
+    assert found.usd == pytest.approx(sum(line.usd or 0 for line in found.lines))
+    assert found.missing_names == []
+    assert found.day == "days with the profile daily, up to 100 requests/s"
+    found = month(traffic={"profile": "daily", "peak_rps": 100, "quiet_rps": 100})
+    assert found.requests == pytest.approx(100 * 3600 * HOURS_PER_MONTH)
+
+
+@pytest.mark.long
+def test_scaled_instances_lie_between_minimum_and_maximum_and_follow_the_traffic() -> None:
+    scaling: dict[str, Any] = {"least": 1, "most": 8, "rps": 20}
+    bounds = compute_cost("prod", environment(**scaling))
+    least = bounds.compute_usd_per_month("min_instances") or 0
+    most = bounds.compute_usd_per_month("max_instances") or 0
+    low, middle, high = (
+        usd(month(**scaling, traffic={"profile": "daily", "peak_rps": peak}), "instances, primary")
+        or 0
+        for peak in (10, 60, 10_000)
+    )
+    assert least <= low < middle < high <= most + 0.01
+    scaled = month(**scaling, traffic={"peak_rps": 60})
+    assert "on average, according to a scaling rehearsal" in scaled.lines[0].assumption
+    assert scaled.day.endswith("traffic.profile isn't set")
+
+
+def test_a_part_that_cannot_be_computed_says_why_and_is_missing_in_the_sum() -> None:
+    found = month(traffic=PEAK, instance_type="ml.c8g.large")
+    assert found.missing_names == ["instances, primary", "data in and out"]
+    assert found.day.endswith("up to 100 requests/s; traffic.profile isn't set")
+    assert [line.assumption for line in found.lines if line.usd is None] == [
+        "no price is known",
+        "set traffic.request_bytes and traffic.answer_bytes",
+    ]
+    unsized = environment()
+    assert compute_expected_month(unsized, compute_cost("prod", unsized)) is None
+
+
+def test_a_serverless_month_counts_the_time_of_answering_and_what_is_kept_warm() -> None:
+    sizes = {"memory_mib": 2048, "max_concurrency": 5, "provisioned_concurrency": 2}
+    serverless: dict[str, object] = {"model": "ranker", "serverless": sizes}
+    prices = {
+        "as_of": "2026-11", "serverless_usd_per_gib_second": 0.00002,
+        "provisioned_usd_per_gib_second": 0.00001,
+    }  # fmt: skip
+    fleet = {"primary": serverless, "other": {**serverless, "weight": 3.0}}
+    found = month(variants=fleet, prices=prices, traffic={"peak_rps": 10})
+    answering = found.requests / 4 * 0.1 * 2 * 0.00002
+    warm = 2 * 2 * 0.00001 * HOURS_PER_MONTH * 3600
+    assert usd(found, "serverless, primary") == pytest.approx(answering + warm)
+    assert found.lines[0].assumption == "100 ms for each request, and 2 containers kept warm"
+
+
+def test_asynchronous_requests_leave_their_bytes_in_s3_for_keep_days() -> None:
+    found = month(least=1, traffic={**PEAK, **SMALL}, asynchronous={"keep_days": 10})
+    each_day = found.requests / HOURS_PER_MONTH * 24
+    stored = each_day * 10 * 5000 / 1e9
+    assert usd(found, "requests and responses in S3") == pytest.approx(stored * 0.025)
+    assert "data in and out" not in [line.name for line in found.lines]
+    unsized = month(least=1, traffic=PEAK, asynchronous={"keep_days": 10})
+    assert "requests and responses in S3" in unsized.missing_names
+
+
+def test_the_command_shows_each_line_and_writes_it_into_json(prod: Path) -> None:
+    run = partial(said, prod, VALID + "[asynchronous]\nkeep_days = 9\n")
+    without = run()
+    assert "expected month            not known: set peak_rps, or day, in [traffic]" in without
+    assert "failures in S3 for 9 days" in without
+    assert json.loads(run("--json"))["expected"] is None
+    shown = run("--set", "traffic.peak_rps=10")
+    assert "expected month            at least $" in shown
+    assert "without requests and responses in S3: days with the profile daily" in shown
+    assert "\n  instances, primary              $" in shown
+    told = json.loads(run("--set", "traffic.peak_rps=10", "--json"))["expected"]
+    assert told["missing"] == ["requests and responses in S3"]
+    assert told["usd_per_month"] == pytest.approx(sum(line["usd"] or 0 for line in told["lines"]))

@@ -27,6 +27,16 @@ pytestmark = pytest.mark.long
 # A computer with other work answers late too, hardly ever by half a second.
 RATE, LIMIT_MS, FAST_SECONDS, SLOW_SECONDS = 1000, 500.0, 0.002, 0.8
 Slow = Callable[[int], bool]
+SERVERS: dict[str, tuple[int, Slow, bool]] = {
+    "never slow": (1000, lambda number: False, True),
+    "too few to tell": (458, lambda number: False, False),
+    "just enough": (470, lambda number: False, True),
+    "a fifth of the budget": (1500, lambda number: number % 500 == 7, True),
+    "as much as is allowed": (1500, lambda number: number % 100 == 7, False),
+    "too slow": (1000, lambda number: number % 20 == 7, False),
+    "a stall": (1000, lambda number: 500 <= number < 600, False),
+    "short stalls": (1500, lambda number: number % 500 < 25, False),
+}
 
 
 def measured(requests: int, slow: Slow, folder: Path) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -90,27 +100,11 @@ def held(sent: np.ndarray, took: np.ndarray) -> str:
         for at in range(max(blocks) + 1)
     )
     one = step(
-        None,
-        rps,
-        rate_rps=rps,
-        seconds=seconds,
+        None, rps, rate_rps=rps, seconds=seconds, tails=tails,
         throughput_rps=Interval(value=rps, low=rps, high=rps),
         latencies=Latencies.from_milliseconds(1000 * took),
-        tails=tails,
-    )
+    )  # fmt: skip
     return evaluate_gate(curve(one), Objective(most_ms=LIMIT_MS)).held
-
-
-SERVERS: dict[str, tuple[int, Slow, bool]] = {
-    "never slow": (1000, lambda number: False, True),
-    "too few to tell": (458, lambda number: False, False),
-    "just enough": (470, lambda number: False, True),
-    "a fifth of the budget": (1500, lambda number: number % 500 == 7, True),
-    "as much as is allowed": (1500, lambda number: number % 100 == 7, False),
-    "too slow": (1000, lambda number: number % 20 == 7, False),
-    "a stall": (1000, lambda number: 500 <= number < 600, False),
-    "short stalls": (1500, lambda number: number % 500 < 25, False),
-}
 
 
 @pytest.mark.parametrize("server", SERVERS)

@@ -1,4 +1,4 @@
-"""A local start: a warm-up request that fails is named with its key and file, and the wait is the file's."""
+"""A local start: failing warm-up requests, the wait, the archive that is fetched, and what is watched."""
 
 import hashlib
 import io
@@ -11,30 +11,21 @@ from unittest.mock import MagicMock
 import pytest
 from botocore.response import StreamingBody
 
-from infra.parameters.loading import load
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
 from servable.project import provided
-from servable.serve.serve import (
-    PreparedVariant,
-    fetch,
-    find_cached_path,
-    prepare_variant,
-    serve_image,
-    serve_locally,
-)
-from tests.conftest import VALID, valid
+from servable.serve import serve
+from servable.serve.command import list_changes, take_snapshot
+from servable.serve.serve import PreparedVariant
+from tests.conftest import VALID, Environment, valid
 
 SERVED = PreparedVariant(
-    variant="primary",
-    archive=None,
-    members={},
-    variables={},
-    image="",
-    tensorflow="2.20",
-    file="environments/dev.toml",
-    warm_up={"ranker": ["golden/a.json", "golden/b.json"], "other": []},
-)
+    variant="primary", archive=None, members={}, variables={}, image="", tensorflow="2.20",
+    file="environments/dev.toml", warm_up={"ranker": ["golden/a.json", "golden/b.json"], "other": []},
+)  # fmt: skip
+BODY = b"0123456789" * 1000
+URI = "s3://models/run-17/model.tar.gz"
+ARTIFACT = Artifact(uri=URI, sha256=hashlib.sha256(BODY).hexdigest())
 
 
 def reason(model: str, number: int) -> str:
@@ -43,7 +34,7 @@ def reason(model: str, number: int) -> str:
 
 
 def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, file in [(1, "golden/a.json"), (2, "golden/b.json")]:
         assert SERVED.explain_failure(reason("ranker", number)) == (
@@ -68,18 +59,11 @@ def test_a_local_start_waits_as_stated_and_names_a_failing_warm_up_request(
     monkeypatch.setattr(provided, "launch", start)
     monkeypatch.setattr(provided, "launch_image", start)
     for stated in ("", "startup_timeout_seconds = 90"):
-        (project / "environments" / "prod.toml").write_text(f"{VALID}{stated}\n")
-        (loaded,) = load(project, project / "environments")
-        served = prepare_variant(valid(loaded))
-        with serve_locally(served, port=0):
+        served = serve.prepare_variant(valid(environment(f"{VALID}{stated}\n")))
+        with serve.serve_locally(served, port=0):
             pass
-        serve_image(served, port=0)
+        serve.serve_image(served, port=0)
     assert waits == [3600, 3600, 90, 90]
-
-
-BODY = b"0123456789" * 1000
-URI = "s3://models/run-17/model.tar.gz"
-ARTIFACT = Artifact(uri=URI, sha256=hashlib.sha256(BODY).hexdigest())
 
 
 class Bucket:
@@ -103,12 +87,12 @@ def test_an_archive_is_downloaded_whole_once_under_its_hash_and_other_bytes_are_
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    target = find_cached_path(ARTIFACT)
+    target = serve.find_cached_path(ARTIFACT)
     assert target == tmp_path / "servable" / "archives" / f"{ARTIFACT.sha256}.tar.gz"
     reported: list[tuple[int, int]] = []
 
     def download(bucket: Bucket) -> list[int]:
-        fetch(ARTIFACT, bucket, target, lambda *progress: reported.append(progress))
+        serve.fetch(ARTIFACT, bucket, target, lambda *progress: reported.append(progress))
         return bucket.first_bytes
 
     with pytest.raises(PackagingError, match="replaced since it was pinned"):
@@ -121,3 +105,22 @@ def test_an_archive_is_downloaded_whole_once_under_its_hash_and_other_bytes_are_
     assert download(Bucket()) == [4000]  # it goes on where it ended
     assert (target.read_bytes(), reported[-1]) == (BODY, (len(BODY), len(BODY)))
     assert download(Bucket()) == []
+
+
+def test_a_snapshot_has_the_files_that_an_archive_takes(tmp_path: Path) -> None:
+    code, file = tmp_path / "code", tmp_path / "request.json"
+    (code / "lib").mkdir(parents=True)
+    (code / "__pycache__").mkdir()
+    edited, deleted = code / "inference.py", code / "lib" / "rows.py"
+    for path in (edited, deleted, file, code / "__pycache__" / "inference.pyc"):
+        path.write_text("1")
+    before = take_snapshot([code, file, tmp_path / "missing.toml"])
+    assert set(before) == {edited, deleted, file}
+    assert list_changes(before, take_snapshot([code, file])) == []
+
+    edited.write_text("22")
+    deleted.unlink()
+    (code / "new.py").write_text("")
+    (code / "__pycache__" / "new.pyc").write_text("")
+    after = take_snapshot([code, file])
+    assert list_changes(before, after) == [edited, deleted, code / "new.py"]

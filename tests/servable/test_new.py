@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -91,20 +92,19 @@ def test_a_project_has_what_deploying_takes_names_the_service_and_no_registry(
 @pytest.mark.long
 def test_the_hooks_of_a_commit_check_and_renew_the_schema(tmp_path: Path) -> None:
     assert run(str(tmp_path / "new")).return_value == 0
-    written = tmp_path / "new"
+    written, schema = tmp_path / "new", tmp_path / "new" / "environments" / "schema.json"
     hooks = yaml.safe_load((written / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = {hook["id"]: shlex.split(hook["entry"]) for hook in hooks}
     (written / ".venv" / "bin").mkdir(parents=True)
     (written / ".venv" / "bin" / "servable").symlink_to(Path(sys.executable).with_name("servable"))
     (written / "environments" / "prod.toml").write_text("region = 7\n")
-    schema = (written / "environments" / "schema.json").read_text()
-    (written / "environments" / "schema.json").write_text("{}")
-    ran = {
-        name: subprocess.run(entry, cwd=written, capture_output=True)
+    before = schema.read_text()
+    schema.write_text("{}")
+    codes = {
+        name: subprocess.run(entry, cwd=written, capture_output=True).returncode
         for name, entry in entries.items()
     }
-    assert {name: one.returncode for name, one in ran.items()} == {"check": 1, "schema": 0}
-    assert (written / "environments" / "schema.json").read_text() == schema
+    assert (codes, schema.read_text()) == ({"check": 1, "schema": 0}, before)
     assert all(re.compile(hook["files"]).search("environments/schema.json") for hook in hooks)
 
 
@@ -118,9 +118,8 @@ def test_the_base_explains_keys_that_are_one_and_the_app_is_this_repository_s(
     ours = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     theirs = json.loads((written / "package-lock.json").read_text())["packages"]
     assert theirs["node_modules/aws-cdk"] == ours["node_modules/aws-cdk"]
-    assert json.loads((written / "package.json").read_text())["devDependencies"] == {
-        "aws-cdk": ours["node_modules/aws-cdk"]["version"]
-    }
+    wanted = {"aws-cdk": ours["node_modules/aws-cdk"]["version"]}
+    assert json.loads((written / "package.json").read_text())["devDependencies"] == wanted
 
     table: tuple[str, ...] = ()
     for line in (written / "environments" / "base.toml").read_text().splitlines():
@@ -140,11 +139,9 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
     (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
     (loaded,) = load(tmp_path, folder)
-    environment = valid(loaded).environment
-    assert environment.rollout is not None
-    alarms = environment.rollout.list_rollback_alarms(
-        environment.alarms, variants=["primary"], kind=environment.kind
-    )
+    found = valid(loaded).environment
+    assert found.rollout is not None
+    alarms = found.rollout.list_rollback_alarms(found.alarms, variants=["primary"], kind=found.kind)
     assert ("primary", "4xx") in alarms
 
 
@@ -193,23 +190,20 @@ def test_what_goes_wrong_half_way_leaves_nothing(
 
 
 def test_any_folder_has_a_name_for_a_service_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
-    for folder, name in [
-        ("My Service_2", "my-service-2"),
-        ("2nd", "service-2nd"),
-        ("Ü", "service"),
-        ("a" * 80, "a" * 63),
-    ]:
+    pattern = Environment.model_fields["service"].metadata[0].pattern
+    names = {"My Service_2": "my-service-2", "2nd": "service-2nd", "Ü": "service"}
+    for folder, name in (names | {"a" * 80: "a" * 63}).items():
         assert derive_service_name(tmp_path / folder) == name
-        pattern = Environment.model_fields["service"].metadata[0].pattern
         assert re.fullmatch(pattern, name)
-    assert "--name Up_1: invalid service name" in str(
-        run(str(tmp_path), "--name", "Up_1").exception
-    )
+    refused = run(str(tmp_path), "--name", "Up_1").exception
+    assert "--name Up_1: invalid service name" in str(refused)
 
 
 # The workflows of a project.
 
-OURS = {line.strip(" -") for file in FILES for line in file.read_text().splitlines()}
+
+def lines_of(files: Iterable[Path]) -> list[str]:
+    return [line.strip(" -") for file in files for line in file.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -220,10 +214,9 @@ def workflows(written: Path) -> list[Path]:
 def test_actions_are_pinned_and_nothing_is_deployed_before_an_environment_is_set_up(
     workflows: list[Path],
 ) -> None:
-    lines = [line.strip(" -") for file in workflows for line in file.read_text().splitlines()]
-    used = [line for line in lines if "uses:" in line]
+    used = [line for line in lines_of(workflows) if "uses:" in line]
     assert len(used) >= 6
-    assert set(used) <= OURS
+    assert set(used) <= {*lines_of(FILES)}
     for file in workflows:
         allowed = yaml.safe_load(file.read_text())["permissions"].items()
         assert set(allowed) <= {("contents", "read"), ("id-token", "write")}

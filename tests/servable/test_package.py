@@ -21,16 +21,17 @@ from tests.preflight.graphs import Graph
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture
-def prod(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With code that needs one package, of which only a folder has a wheel."""
+HOUSE = ("prod", "--find-links", "house")
+
+
+@pytest.fixture(autouse=True)
+def wheels(prod: Path) -> None:
+    """Give prod code that needs one package, of which only a folder has a wheel."""
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
-    (project / "environments" / "prod.toml").write_text(text)
-    (project / "code" / "requirements.txt").write_text("plain\n")
-    (project / "house").mkdir()
-    wheel(project / "house", "plain")
-    monkeypatch.chdir(project)
-    return project
+    (prod / "environments" / "prod.toml").write_text(text)
+    (prod / "code" / "requirements.txt").write_text("plain\n")
+    (prod / "house").mkdir()
+    wheel(prod / "house", "plain")
 
 
 def run(*arguments: str) -> Result:
@@ -38,45 +39,44 @@ def run(*arguments: str) -> Result:
 
 
 def test_it_vendors_packs_once_and_shows_the_signature(prod: Path) -> None:
-    said = run("prod", "--find-links", "house").stdout
+    said = run(*HOUSE).stdout
     rows = [line.split() for line in said.splitlines()]
     assert ["serving_default", "in", "feat_ids", "int64", "[n,", "39]"] in rows
     assert "vendored: plain-1.0-py3-none-any.whl" in said
-    assert "packed before" in run("prod", "--find-links", "house").stdout
-    (parsed,) = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    assert "packed before" in run(*HOUSE).stdout
+    (parsed,) = json.loads(run(*HOUSE, "--json").stdout)
     own = {"code/inference.py", "ranker/1/saved_model.pb"}
     assert own | {"code/lib/plain.py"} <= {*parsed["entries"]}
     assert CliRunner().invoke(check, ["prod"], standalone_mode=False).return_value == 0
 
 
 def test_the_users_files_are_listed_before_those_of_packages(prod: Path) -> None:
-    for number in range(20):
-        wheel(prod / "house", f"a{number}")
-    names = [f"a{number}\n" for number in range(20)]
-    (prod / "code" / "requirements.txt").write_text("".join(names))
+    def list_(*arguments: str) -> list[str]:
+        return [line.split()[-1] for line in run(*arguments).stdout.splitlines()]
+
+    names = [f"a{number}" for number in range(20)]
+    for name in names:
+        wheel(prod / "house", name)
+    (prod / "code" / "requirements.txt").write_text("\n".join(names))
     own = ["code/inference.py", "ranker/1/saved_model.pb"]
-    lines = run("prod", "--find-links", "house").stdout.splitlines()
-    listed = [line.split()[-1] for line in lines]
-    assert set(own) <= set(listed)
+    assert set(own) <= set(list_(*HOUSE))
     (archive,) = (prod / ".servable" / "archives").glob("*.tar.gz")
-    listed = [line.split()[-1] for line in run("--list", str(archive)).stdout.splitlines()]
+    listed = list_("--list", str(archive))
     packages = [at for at, name in enumerate(listed) if "code/lib/" in name]
     assert max(listed.index(name) for name in own) < packages[0] == len(listed) - len(packages)
 
 
 def test_findings_that_it_does_not_correct_stop_it(prod: Path) -> None:
-    (prod / "code" / "requirements.txt").write_text("nowhere\n")
-    ran = run("prod", "--find-links", "house")
-    assert (ran.return_value, "nowhere" in ran.stderr) == (1, True)
-    (prod / "code" / "requirements.txt").write_text("plain\n")
-
-    (prod / "code" / "inference.py").write_text("x = 1\n")
-    ran = run("prod", "--find-links", "house")
-    assert (ran.return_value, "defines no handler" in ran.stderr) == (1, True)
-
+    for file, text, said in (
+        ("requirements.txt", "nowhere\n", "nowhere"), ("inference.py", "x = 1\n", "defines no handler")
+    ):  # fmt: skip
+        before = (prod / "code" / file).read_text()
+        (prod / "code" / file).write_text(text)
+        ran = run(*HOUSE)
+        assert (ran.return_value, said in ran.stderr) == (1, True)
+        (prod / "code" / file).write_text(before)
     (prod / "code" / "inference.py").write_text("import os.tensorflow\n")
-    parsed = json.loads(run("prod", "--find-links", "house", "--json").stdout)
-    assert len(parsed["problems"]) == 2
+    assert len(json.loads(run(*HOUSE, "--json").stdout)["problems"]) == 2
 
 
 def test_refusals_are_json_and_warnings_or_nothing_to_pack_are_said(prod: Path) -> None:
@@ -123,7 +123,7 @@ def test_an_archive_is_verified_against_the_image(prod: Path) -> None:
 def test_a_name_is_escaped_for_the_terminal_and_a_full_output_names_its_remedy(prod: Path) -> None:
     (prod / "code" / "é.txt").write_bytes(b"")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "servable", "package", "prod", "--find-links", "house"]
+    command = [sys.executable, "-m", "servable", "package", *HOUSE]
 
     def pack_into(output: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -9,15 +9,10 @@ import pytest
 
 from infra.parameters.loading import ValidFile, build_deployed_variants
 from infra.policy.update import DeployedVariant
+from servable.plan import template_changes
 from servable.plan.live import LiveState, TakenName
 from servable.plan.plan import DeployPlan, build_plan
-from servable.plan.template_changes import (
-    LONGEST_SHOWN,
-    find_endpoint_name,
-    is_endpoint_retained,
-    list_changes,
-    needs_new_fleet,
-)
+from servable.plan.template_changes import LONGEST_SHOWN, list_changes
 from tests.conftest import VALID, Environment, valid
 
 
@@ -32,23 +27,21 @@ def listed(
 
 
 def test_properties_and_elements_of_lists_are_told_apart_by_their_names() -> None:
-    before, after = one({"A": {"B": {"C": 1, "D": 2}}}), one({"A": {"B": {"C": 3, "D": 2}}})
-    assert listed(before, after) == [("A.B.C", "1", "3")]
+    a, b = {"Key": "a"}, {"Key": "b"}
+    cases: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str | None, str | None]]]] = [
+        ({"A": {"B": {"C": 1, "D": 2}}}, {"A": {"B": {"C": 3, "D": 2}}}, [("A.B.C", "1", "3")]),
+        ({}, {"A": {"Value": 1}}, [("A.Value", None, "1")]),
+        ({"L": [a, b]}, {"L": [b, a]}, []),
+        ({"L": [1, {"V": 2}]}, {"L": [1]}, [("L", '[1, {"V": 2}]', "[1]")]),
+        ({"L": []}, {"L": [a]}, [("L[a].Key", None, "a")]),
+    ]
+    for key in ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]:
+        was, now = ([{key: "a", "V": value}, {key: "b", "V": 1}] for value in (1, 2))
+        cases.append(({"L": was}, {"L": now}, [("L[a].V", "1", "2")]))
+    for before, after, changes in cases:
+        assert listed(one(before), one(after)) == changes
     found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))
     assert [what for what, *_ in found] == ["A", "B", "C"]
-    assert listed(one({}), one({"A": {"Value": 1}})) == [("A.Value", None, "1")]
-
-    for key in ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]:
-        before, after = (
-            one({"L": [{key: "a", "V": value}, {key: "b", "V": 1}]}) for value in (1, 2)
-        )
-        assert listed(before, after) == [("L[a].V", "1", "2")]
-    before, after = ([{"Key": "a"}, {"Key": "b"}], [{"Key": "b"}, {"Key": "a"}])
-    assert listed(one({"L": before}), one({"L": after})) == []
-    assert listed(one({"L": [1, {"V": 2}]}), one({"L": [1]})) == [
-        ("L", '[1, {"V": 2}]', "[1]"),
-    ]  # fmt: skip
-    assert listed(one({"L": []}), one({"L": [{"Key": "a"}]})) == [("L[a].Key", None, "a")]
 
 
 def test_values_are_shown_as_a_reader_of_a_template_writes_them() -> None:
@@ -81,7 +74,7 @@ def test_new_resources_are_counted_by_type_and_policies_of_deletion_are_properti
 
     (change,) = list_changes(topics("a", "b", "c", "d"), topics("a", "b", "e", display="new"))
     assert (change.resource, change.what) == ("AWS::SNS::Topic", "2 changed, 2 gone, 1 new")
-    assert (change.before, change.after) == (None, None)
+    assert change.before is change.after is None
     (change,) = list_changes(None, one({"A": 1}))
     assert (change.resource, change.what) == ("AWS::SageMaker::Model", "1 new")
 
@@ -102,19 +95,9 @@ def test_new_resources_are_counted_by_type_and_policies_of_deletion_are_properti
 
 
 def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() -> None:
-    for kind, replaced in [
-        ("SageMaker::Model", True),
-        ("SageMaker::EndpointConfig", True),
-        ("SNS::Topic", False),
-    ]:
-        assert needs_new_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
-    assert needs_new_fleet(None, one({})) is True
-    assert needs_new_fleet(one({}), one({})) is False
-
     def both(batch: int) -> dict[str, Any]:
-        config = {
-            "ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["ModelSizes", "ModelName"]}}]
-        }
+        variant = {"ModelName": {"Fn::GetAtt": ["ModelSizes", "ModelName"]}}
+        config = {"ProductionVariants": [variant]}
         return {
             "Resources": {
                 "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
@@ -123,16 +106,29 @@ def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() 
             }
         }
 
-    assert needs_new_fleet(both(1), both(2)) is False
-
-    assert find_endpoint_name({}) is None
-    assert find_endpoint_name(one({"EndpointName": "a"}, "SNS::Topic")) is None
-    for kind, policy, keeps in [
-        ("SageMaker::Endpoint", "Retain", True),
-        ("SageMaker::Endpoint", "Delete", False),
-        ("SageMaker::Model", "Retain", False),
+    config, topic, endpoint = "SageMaker::EndpointConfig", "SNS::Topic", "SageMaker::Endpoint"
+    for before, after, replaced in [
+        (one({"A": 1}), one({"A": 2}), True),
+        (one({"A": 1}, config), one({"A": 2}, config), True),
+        (one({"A": 1}, topic), one({"A": 2}, topic), False),
+        (None, one({}), True),
+        (one({}), one({}), False),
+        (both(1), both(2), False),
     ]:
-        assert is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy)) == keeps
+        assert template_changes.needs_new_fleet(before, after) is replaced
+
+    assert (
+        template_changes.find_endpoint_name({})
+        is template_changes.find_endpoint_name(one({"EndpointName": "a"}, topic))
+        is None
+    )
+    for kind, policy, keeps in [
+        (endpoint, "Retain", True), (endpoint, "Delete", False), ("SageMaker::Model", "Retain", False)
+    ]:  # fmt: skip
+        assert (
+            template_changes.is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy))
+            == keeps
+        )
 
 
 # --- states of the stack and the endpoint
@@ -140,11 +136,8 @@ def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() 
 TEMPLATE = one({"EndpointName": "ranker"}, "SageMaker::Endpoint")
 CHANGED = one({"EndpointName": "ranker", "RetainDeploymentConfig": True}, "SageMaker::Endpoint")
 NOW = LiveState(
-    stack_status="UPDATE_COMPLETE",
-    template=TEMPLATE,
-    endpoint_name="ranker",
-    endpoint_status="InService",
-)
+    stack_status="UPDATE_COMPLETE", template=TEMPLATE, endpoint_name="ranker", endpoint_status="InService"
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -157,13 +150,8 @@ def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> 
 
 
 def test_only_a_stack_and_an_endpoint_at_rest_take_a_deploy(loaded: ValidFile) -> None:
-    for status in [
-        "CREATE_COMPLETE",
-        "UPDATE_COMPLETE",
-        "UPDATE_ROLLBACK_COMPLETE",
-        "IMPORT_COMPLETE",
-    ]:
-        found = plan(loaded, replace(NOW, stack_status=status))
+    for kind in ["CREATE", "UPDATE", "UPDATE_ROLLBACK", "IMPORT"]:
+        found = plan(loaded, replace(NOW, stack_status=f"{kind}_COMPLETE"))
         assert (found.verdict, found.needs_attention) == ("update", False)
     for status in ["InService", "Failed", "OutOfService", None]:
         assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
@@ -197,10 +185,8 @@ def test_only_a_changed_template_is_a_deploy_and_no_foreign_endpoint(loaded: Val
         assert (found.verdict, found.reasons) == ("refused", [expected])
 
     found = plan(loaded, replace(NOW, components=True))
-    assert found.verdict == "refused"
-    assert found.reasons[0].startswith(
-        "ranker hosts inference components, which this stack did not create:"
-    )
+    hosts = "ranker hosts inference components, which this stack did not create:"
+    assert (found.verdict, found.reasons[0].startswith(hosts)) == ("refused", True)
     named = {"InferenceComponentName": "a", "Specification": {}}
     made = one(named, "SageMaker::InferenceComponent")
     assert plan(loaded, replace(NOW, template=made, components=True), made).verdict == "nothing"
@@ -218,7 +204,8 @@ def test_only_a_changed_template_is_a_deploy_and_no_foreign_endpoint(loaded: Val
 def test_a_change_that_sagemaker_never_takes_is_refused_and_a_failed_creation_made_again(
     loaded: ValidFile,
 ) -> None:
-    found = plan(loaded, replace(NOW, queued=True, variants=deployed_by_file(loaded)))
+    deployed = dict(build_deployed_variants(loaded.environment))
+    found = plan(loaded, replace(NOW, queued=True, variants=deployed))
     assert found.verdict == "refused"
     assert found.reasons[0].startswith("SageMaker cannot remove asynchronous inference")
     assert "; deploy a second environment next to it" in found.reasons[0]
@@ -231,38 +218,34 @@ def test_a_change_that_sagemaker_never_takes_is_refused_and_a_failed_creation_ma
     commands = [deploy.command for deploy in planned(unlocking="aws unlock").deploys]
     assert commands == ["aws unlock", "cdk deploy 'prod/*'"]
     outside = "an endpoint ranker already exists outside this stack"
-    left = TakenName("endpoint", outside, "delete it")
-    assert planned(unlocking="aws", taken=(left,)).verdict == "refused"
-    first, second = planned(unlocking="aws", taken=(left,)).reasons
+    found = planned(unlocking="aws", taken=(TakenName("endpoint", outside, "delete it"),))
+    first, second = found.reasons
     assert ("deleted" in first, "outside this stack" in second) == (True, True)
-
-
-def deployed_by_file(loaded: ValidFile) -> dict[str, DeployedVariant]:
-    assert isinstance(loaded, ValidFile)
-    return dict(build_deployed_variants(loaded.environment))
-
-
-def pooled(*types: str) -> DeployedVariant:
-    return DeployedVariant(instance_type=types[0], scales=True, pools=types)
+    assert found.verdict == "refused"
 
 
 def test_removed_variants_and_pools_are_let_go_by_commands_of_the_aws_cli(
     loaded: ValidFile,
 ) -> None:
-    live = replace(NOW, variants={"primary": pooled("ml.c5.xlarge", "ml.c6i.xlarge")})
-    first, second = plan(loaded, live).deploys
+    deployed = dict(build_deployed_variants(loaded.environment))
+
+    def plan_from(**variants: DeployedVariant) -> DeployPlan:
+        return plan(loaded, replace(NOW, variants=variants))
+
+    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
+    pooled = DeployedVariant(instance_type=types[0], scales=True, pools=types)
+    first, second = plan_from(primary=pooled).deploys
     assert first.command.startswith("aws application-autoscaling deregister-scalable-target ")
     assert (second.command, second.why) == ("cdk deploy 'prod/*'", "the change")
 
     scaled = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
-    live = replace(NOW, variants={**deployed_by_file(loaded), "b": scaled, "c": scaled})
-    found = plan(loaded, live)
+    found = plan_from(**deployed, b=scaled, c=scaled)
     assert found.deploys[0].command.count("deregister-scalable-target") == 2
     assert " && " in found.deploys[0].command
     assert found.deploys[0].why == "scaling of b, c off; the number of instances stays"
     assert len(found.reasons) == 2
     other = DeployedVariant(instance_type="ml.m5.xlarge", scales=False)
-    assert len(plan(loaded, replace(NOW, variants={"primary": other})).deploys) == 1
+    assert len(plan_from(primary=other).deploys) == 1
     # The AWS CLI takes each option.
     parser = argparse.ArgumentParser(exit_on_error=False)
     for name in ("service-namespace", "resource-id", "scalable-dimension", "region"):
@@ -271,8 +254,7 @@ def test_removed_variants_and_pools_are_let_go_by_commands_of_the_aws_cli(
         ("ml.c5.xlarge", "DesiredInstanceCount"), (None, "DesiredProvisionedConcurrency")
     ):  # fmt: skip
         gone = DeployedVariant(instance_type=kind, scales=True)
-        variants = {**deployed_by_file(loaded), "second": gone}
-        first, second = plan(loaded, replace(NOW, variants=variants)).deploys
+        first, second = plan_from(**deployed, second=gone).deploys
         given = parser.parse_args(shlex.split(first.command)[3:])
         assert given.resource_id == "endpoint/ranker/variant/second"
         assert given.scalable_dimension == f"sagemaker:variant:{counted}"

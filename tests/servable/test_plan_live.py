@@ -4,6 +4,7 @@ import datetime
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -16,26 +17,21 @@ from botocore.stub import ANY, Stubber
 from infra.parameters.loading import ValidFile
 from infra.policy.update import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.live import (
-    LiveState,
-    build_unlocking_command,
-    has_components,
-    list_instance_types,
-    read_live_state,
-)
+from servable.plan import live
+from servable.plan.live import LiveState, read_live_state
 from tests.conftest import VALID, Environment, valid
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
 AT = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
-TEMPLATE = {
-    "Resources": {
-        "Endpoint": {
-            "Type": "AWS::SageMaker::Endpoint",
-            "Properties": {"EndpointName": "ranker", "EndpointConfigName": "config-7"},
-        }
-    }
-}
+NAMES = {"EndpointName": "ranker", "EndpointConfigName": "config-7"}
+TEMPLATE = {"Resources": {"Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Properties": NAMES}}}
 ARN = "arn:aws:sagemaker:eu-west-1:111111111111"
+
+
+TARGET = {
+    "ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    "MinCapacity": 1, "MaxCapacity": 4, "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling", "CreationTime": AT,
+}  # fmt: skip
 
 
 @functools.cache
@@ -47,18 +43,6 @@ def client(service: str) -> Any:
 
 def variant(name: str, **more: Any) -> dict[str, Any]:
     return {"VariantName": name, "ModelName": "model", "InstanceType": "ml.c5.xlarge", **more}
-
-
-def target(resource: str) -> dict[str, Any]:
-    return {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": resource,
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "MinCapacity": 1,
-        "MaxCapacity": 4,
-        "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling",
-        "CreationTime": AT,
-    }
 
 
 def look(
@@ -73,17 +57,14 @@ def look(
     groups: Sequence[str] = (),
     other: bool = False,
 ) -> LiveState:
-    """`live` of an account whose services answer so, and expect exactly these calls."""
-    stubs = {
-        service: Stubber(client(service))
-        for service in ("sts", "cloudformation", "sagemaker", "application-autoscaling", "logs")
-    }
-    sts, stack, sagemaker, scaling, logs = stubs.values()
+    """Read an account whose services answer so, and expect exactly these calls."""
+    services = ("sts", "cloudformation", "sagemaker", "application-autoscaling", "logs")
+    stubs = [Stubber(client(service)) for service in services]
+    sts, stack, sagemaker, scaling, logs = stubs
     sts.add_response("get_caller_identity", {"Account": account})
     if status is None:
-        stack.add_client_error(
-            "describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist"
-        )
+        message = f"Stack with id {STACK} does not exist"
+        stack.add_client_error("describe_stacks", "ValidationError", message)
     else:
         one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
         one["Tags"] = [{"Key": "team", "Value": "search"}]
@@ -91,16 +72,12 @@ def look(
         asked = {"StackName": STACK, "TemplateStage": "Original"}
         stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)
     new = loaded.environment.endpoint.name
-    group = f"/aws/sagemaker/Endpoints/{new}"
-    logs.add_response(
-        "describe_log_groups",
-        {"logGroups": [{"logGroupName": one} for one in groups]},
-        {"logGroupNamePrefix": group},
-    )
+    asked = {"logGroupNamePrefix": f"/aws/sagemaker/Endpoints/{new}"}
+    found = {"logGroups": [{"logGroupName": one} for one in groups]}
+    logs.add_response("describe_log_groups", found, asked)
     described = {
-        "EndpointName": "ranker",
+        **NAMES,
         "EndpointArn": f"{ARN}:endpoint/ranker",
-        "EndpointConfigName": "config-7",
         "EndpointStatus": "InService",
         "CreationTime": AT,
         "LastModifiedTime": AT,
@@ -123,22 +100,20 @@ def look(
         "ProductionVariants": [variant("primary")],
         **(config or {}),
     }
-    sagemaker.add_response(
-        "describe_endpoint_config", configured, {"EndpointConfigName": "config-7"}
-    )
+    asked = {"EndpointConfigName": "config-7"}
+    sagemaker.add_response("describe_endpoint_config", configured, asked)
     for number, resources in enumerate(pages):
-        answer: dict[str, Any] = {"ScalableTargets": [target(one) for one in resources]}
+        answer: dict[str, Any] = {
+            "ScalableTargets": [TARGET | {"ResourceId": one} for one in resources]
+        }
         if number + 1 < len(pages):
             answer["NextToken"] = f"page {number + 1}"
         asked = {"ServiceNamespace": "sagemaker"} | ({"NextToken": ANY} if number else {})
         scaling.add_response("describe_scalable_targets", answer, asked)
-    for stub in stubs.values():
-        stub.activate()
-    try:
+    with ExitStack() as active:
+        for stub in stubs:
+            active.enter_context(stub)
         return read_live_state(loaded, client)
-    finally:
-        for stub in stubs.values():
-            stub.deactivate()
 
 
 @pytest.fixture
@@ -146,21 +121,17 @@ def loaded(environment: Environment) -> ValidFile:
     return valid(environment(VALID))
 
 
-SCALED_PRIMARY = ("endpoint/ranker/variant/primary",)
-
-
 def test_a_variant_scales_if_a_page_has_its_own_scalable_target(loaded: ValidFile) -> None:
-    assert look(loaded, pages=(SCALED_PRIMARY,)).variants["primary"].scales
-    assert look(loaded, pages=((), (), SCALED_PRIMARY)).variants["primary"].scales
-    found = look(loaded, pages=(("endpoint/RANKER/variant/primary",),))
-    assert found.variants["primary"].scales
-    for resource in [
-        "endpoint/ranker/variant/second",
-        "endpoint/ranker-2/variant/primary",
-        "endpoint/other/variant/primary",
-        "inference-component/primary",
+    for pages, scales in [
+        ((("endpoint/ranker/variant/primary",),), True),
+        (((), (), ("endpoint/ranker/variant/primary",)), True),
+        ((("endpoint/RANKER/variant/primary",),), True),
+        ((("endpoint/ranker/variant/second",),), False),
+        ((("endpoint/ranker-2/variant/primary",),), False),
+        ((("endpoint/other/variant/primary",),), False),
+        ((("inference-component/primary",),), False),
     ]:
-        assert not look(loaded, pages=((resource,),)).variants["primary"].scales
+        assert look(loaded, pages=pages).variants["primary"].scales is scales
 
 
 def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> None:
@@ -182,7 +153,7 @@ def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> 
 
     bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
     assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
-    assert not has_components({})
+    assert not live.has_components({})
     assert LiveState().components is False
 
     pools = [
@@ -190,15 +161,11 @@ def test_stack_endpoint_and_variants_are_what_aws_answers(loaded: ValidFile) -> 
         {"InstanceType": "ml.c5.xlarge", "Priority": 1},
     ]
     several = {"VariantName": "b", "ModelName": "model", "InstancePools": pools}
-    serverless = {
-        "VariantName": "c",
-        "ModelName": "model",
-        "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 5},
-    }
-    shadow = [variant("d", InstanceType="ml.m5.xlarge")]
+    sizes = {"MemorySizeInMB": 2048, "MaxConcurrency": 5}
+    serverless = {"VariantName": "c", "ModelName": "model", "ServerlessConfig": sizes}
     config = {
         "ProductionVariants": [variant("a"), several, serverless],
-        "ShadowProductionVariants": shadow,
+        "ShadowProductionVariants": [variant("d", InstanceType="ml.m5.xlarge")],
     }
     types = ("ml.c5.xlarge", "ml.c6i.xlarge")
     assert look(loaded, config=config).variants == {
@@ -238,29 +205,30 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(loaded: ValidFile) ->
         "environments/prod.toml: account is 111111111111, but the credentials belong to 222222222222; "
         "use a profile of that account (AWS_PROFILE)"
     )
+    away = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
     cases: list[tuple[Exception, str]] = [
         (
             NoCredentialsError(),
             "check your credentials and network, or pass --local or --against REF",
         ),
-        (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), 'eval "$(servable local up)"'),
+        (away, 'eval "$(servable local up)"'),
     ]
+    problem = "environments/prod.toml: cannot read the deployed resources: "
     for error, remedy in cases:
         with pytest.raises(PackagingError) as raised:
             read_live_state(loaded, Mock(side_effect=error))
-        assert str(raised.value).startswith(
-            "environments/prod.toml: cannot read the deployed resources: "
-        )
+        assert str(raised.value).startswith(problem)
         assert remedy in str(raised.value)
 
 
 def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocked() -> None:
-    pools = [
-        {"InstanceType": "b", "Priority": 10},
-        {"InstanceType": "c", "Priority": 9},
-        {"InstanceType": "a", "Priority": 2},
-    ]
-    assert list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
+    priorities = {"b": 10, "c": 9, "a": 2}
+    pools = [{"InstanceType": kind, "Priority": at} for kind, at in priorities.items()]
+    assert live.list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == (
+        "a",
+        "c",
+        "b",
+    )
     for status, protected, commands in [
         ("ROLLBACK_COMPLETE", True, 1),
         ("ROLLBACK_FAILED", True, 1),
@@ -274,5 +242,5 @@ def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocke
             "StackStatus": status,
             "EnableTerminationProtection": protected,
         }
-        command = build_unlocking_command(stack) or ""
+        command = live.build_unlocking_command(stack) or ""
         assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands

@@ -15,11 +15,7 @@ from model_packaging.refusal import PackagingError
 from servable.plan import command
 from servable.plan.live import LiveState
 from tests.conftest import VALID, Environment
-
-SERVERLESS = VALID.replace(
-    'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 5 }"
-)
-SCALED = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
+from tests.servable.test_check_against import SCALED, SERVERLESS
 
 
 def template(name: str = "ranker", *, model: str = "a", **others: dict[str, Any]) -> dict[str, Any]:
@@ -42,24 +38,25 @@ class Planner:
         self.after = template()
         self.data: dict[str, Any] = {}
         self.live = LiveState(
-            stack_status="UPDATE_COMPLETE",
-            template=template(),
-            endpoint_name="ranker",
+            stack_status="UPDATE_COMPLETE", template=template(), endpoint_name="ranker",
             endpoint_status="InService",
-        )
+        )  # fmt: skip
         monkeypatch.setattr(command, "read_live_state", lambda loaded, client: self.live)
-        monkeypatch.setattr(
-            command, "synthesise_templates", lambda loaded: {"endpoint": self.after, **self.data}
-        )
+        monkeypatch.setattr(command, "synthesise_templates", self.synthesise)
+
+    def synthesise(self, loaded: object) -> dict[str, Any]:
+        return {"endpoint": self.after, **self.data}
 
     def __call__(self, *options: str, text: str | None = VALID) -> Result:
         if text is not None:
             loaded = self._environment(text)
             (loaded.root / "cdk.json").write_text("{}")
             self._patch.chdir(loaded.root)
-        return CliRunner().invoke(
-            command.plan, ["prod", *options], standalone_mode=False, color=False
-        )
+        words = ["prod", *options]
+        return CliRunner().invoke(command.plan, words, standalone_mode=False, color=False)
+
+    def json(self, *options: str, **how: Any) -> Any:
+        return json.loads(self("--json", *options, **how).stdout)
 
 
 @pytest.fixture
@@ -131,7 +128,7 @@ def test_a_new_fleet_is_described_for_each_variant_with_its_settings_in_columns(
     rollout = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
     plan.after = template(model="b")
     printed = plan(text=VALID + rollout).stdout
-    shown = json.loads(plan("--json", text=VALID + rollout).stdout)["update"]["primary"]
+    shown = plan.json(text=VALID + rollout)["update"]["primary"]
     widths = [max(map(len, shown)), max(len(one["value"]) for one in shown.values())]
     assert len(shown) > 2
     for name, one in shown.items():
@@ -157,10 +154,10 @@ def test_json_of_a_file_that_is_refused_has_the_findings_in_the_same_shape(plan:
     assert (ran.return_value, said) == (1, ("refused", True, "variants.primary.colour"))
     assert "variants.primary.colour" in found["reasons"][0]
     assert (found["against"], found["changes"], found["update"]) == ("what is live", [], {})
-    accepted = json.loads(plan("--json").stdout)
-    assert {key: type(value) for key, value in found.items()} == {
-        key: type(value) for key, value in accepted.items()
-    }
+    types, accepted = (
+        {key: type(value) for key, value in each.items()} for each in (found, plan.json())
+    )
+    assert types == accepted
 
 
 def endpoint_of(settings: dict[str, Any], *variants: str) -> dict[str, Any]:
@@ -178,13 +175,13 @@ def test_what_cannot_be_told_of_the_fleet_is_said_and_variants_are_named_in_both
     plan.live = replace(plan.live, template=endpoint_of({"Bake": 60}, "a"))
     plan.after = endpoint_of({"Bake": 120}, "a")
     assert "whether instances are replaced is unknown: no AWS document" in plan().stdout
-    assert json.loads(plan("--json").stdout)["new_fleet"] is None
+    assert plan.json()["new_fleet"] is None
     plan.after = endpoint_of({"Bake": 120}, "a", "b")
-    assert json.loads(plan("--json").stdout)["new_fleet"] is True
+    assert plan.json()["new_fleet"] is True
     plan.after = endpoint_of({"Bake": 60}, "a")
     plan.after["Resources"]["Other"] = {"Type": "AWS::SNS::Topic", "Properties": {}}
     assert "the fleet stays, and no instance is replaced" in plan().stdout
-    assert json.loads(plan("--json").stdout)["new_fleet"] is False
+    assert plan.json()["new_fleet"] is False
 
     plan.live = replace(plan.live, template=endpoint_of({}, "a", "b"))
     plan.after = endpoint_of({}, "b", "a")
@@ -206,18 +203,17 @@ def test_a_change_of_the_data_stack_is_shown_and_is_one_deploy(plan: Planner) ->
     plan.data = {"data": bucket(60)}
     ran = plan()
     change = "LifecycleConfiguration.Rules[samples].ExpirationInDays: 30 -> 60"
-    assert ran.stdout.splitlines()[:2] == [
-        "prod, against what is live: one deploy",
-        f"  data stack, S3::Bucket: {change}",
-    ]
-    assert json.loads(plan("--json").stdout)["changes"][0]["stack"] == "data"
+    first, second, *_ = ran.stdout.splitlines()
+    assert first == "prod, against what is live: one deploy"
+    assert second == f"  data stack, S3::Bucket: {change}"
+    assert plan.json()["changes"][0]["stack"] == "data"
     plan.data = {"data": bucket(30)}
     assert plan().stdout == "prod, against what is live: nothing changes\n"
 
 
 def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner, project: Path) -> None:
     plan.after = template(model="b")
-    found = json.loads(plan("--json").stdout)
+    found = plan.json()
     update = found.pop("update")["primary"]["instances during an update"]
     assert (update["value"], bool(update["reason"])) == ("up to 2", True)
     change = {"resource": "AWS::SageMaker::Model", "what": "PrimaryContainer.ModelDataUrl",
@@ -231,8 +227,7 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner, pro
     # A folder of one's own stands in the command.
     (project / "environments").rename(project / "others")
     (project / "environments").mkdir()
-    ran = plan("--environments", "others", "--json", text=None)
-    (deploy,) = json.loads(ran.stdout)["deploys"]
+    (deploy,) = plan.json("--environments", "others", text=None)["deploys"]
     assert deploy["command"] == "cdk deploy 'prod/*' -c environments=others"
 
 
@@ -242,7 +237,6 @@ def test_a_revision_that_could_not_be_deployed_is_named_and_a_new_environment_cr
     broken = environment(VALID.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
     monkeypatch.setattr(command, "check_out_revision", lambda *_: nullcontext({"prod": broken}))
     failed = str(plan("--against", "main").exception)
-    assert failed.startswith("main: could not be deployed: ")
-    assert failed.endswith("; pass a different revision")
+    assert re.fullmatch("main: could not be deployed: .*; pass a different revision", failed)
     monkeypatch.setattr(command, "check_out_revision", lambda *_: nullcontext({}))
     assert plan("--against", "main").stdout.startswith("prod, against main: creates the endpoint")

@@ -6,26 +6,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from servable.console.signals import (
-    compute_interrupt_code,
-    enable_ctrl_c,
-    end_on_ctrl_c,
-    raise_on_ctrl_c,
-)
+from servable.console import signals
+from servable.console.signals import enable_ctrl_c, end_on_ctrl_c, raise_on_ctrl_c
 from servable.load.processes import join_load_test
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
-from tests.conftest import VALID
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(signals, "_received", signals._received)  # the next tests exit with it
     before = [(number, signal.getsignal(number)) for number in ENDING]
     yield
     for number, handler in before:
@@ -39,7 +35,7 @@ def test_it_ends_as_ctrl_c_does_with_the_exit_code_of_a_shell(number: signal.Sig
     raise_on_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
-    assert compute_interrupt_code() == 128 + number
+    assert signals.compute_interrupt_code() == 128 + number
 
 
 # `git show` finds a temporary folder that holds files of the revision.
@@ -52,25 +48,17 @@ esac
 
 
 @pytest.mark.long
-def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(project: Path) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID)
-    (project / "tmp").mkdir()
-    (project / "bin").mkdir()
-    (project / "bin" / "git").write_text(GIT)
-    (project / "bin" / "git").chmod(0o755)
-    ran = subprocess.run(
-        [sys.executable, "-m", "servable", "check", "--against", "HEAD"],
-        cwd=project,
-        env={
-            **os.environ,
-            "PATH": f"{project / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "TMPDIR": str(project / "tmp"),
-        },
-        capture_output=True,
-        check=False,
-    )
-    assert (ran.returncode, list((project / "tmp").iterdir())) == (143, [])
+def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(prod: Path) -> None:
+    programs, temporary = prod / "bin", prod / "tmp"
+    programs.mkdir()
+    temporary.mkdir()
+    (programs / "git").write_text(GIT)
+    (programs / "git").chmod(0o755)
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "servable", "check", "--against", "HEAD"]
+    environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert (ran.returncode, list(temporary.iterdir())) == (143, [])
 
 
 def test_what_a_shell_ignores_stays_ignored_but_ctrl_c() -> None:
@@ -96,9 +84,8 @@ try:
 except KeyboardInterrupt:
     os._exit(3)
 """
-        ran = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-c", code]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
         ends = "raise" not in before
         assert (ran.returncode, ran.stderr) == ((130, "interrupted\n") if ends else (3, ""))
 
@@ -108,25 +95,15 @@ except KeyboardInterrupt:
     assert ran.stdout == "set()\n"
 
 
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The options with which a process would have been started."""
-    options: dict[str, Any] = {}
-
-    def popen(command: list[str], **given: Any) -> None:
-        options.update(given)
-        raise OSError("not started")
-
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    return options
-
-
 def test_ctrl_c_in_a_terminal_reaches_neither_the_load_generator_nor_the_container(
-    given: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    popen = Mock(side_effect=OSError("not started"))
+    monkeypatch.setattr(subprocess, "Popen", popen)
     with pytest.raises(OSError, match="not started"):
         join_load_test("127.0.0.1", 1)
-    assert given["process_group"] == 0
+    assert popen.call_args.kwargs["process_group"] == 0
     with pytest.raises(LaunchError):
         launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, log=STDERR)
+    given = popen.call_args.kwargs
     assert (given["process_group"], given["stderr"]) == (0, subprocess.PIPE)

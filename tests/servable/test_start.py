@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +31,25 @@ from tests.conftest import RANKER, valid
 
 
 @pytest.fixture
-def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir(project)
-    monkeypatch.setattr(
-        first_request, "explain_missing_packages", lambda: "no model runs in this test"
-    )
+def begun(prod: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project without an environment."""
+    (prod / "environments" / "prod.toml").unlink()
+    monkeypatch.setattr(first_request, "explain_missing_packages", lambda: "no model runs here")
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
-    return project
+    return prod
 
 
-def run(*arguments: str) -> Result:
-    told = [*arguments, "--account", "123456789012", "--region", "us-east-1"]
+PLACE = {"--account": "123456789012", "--region": "us-east-1"}
+
+
+def run(*arguments: str, options: Mapping[str, str] = PLACE) -> Result:
+    told = [*arguments, *itertools.chain(*options.items())]
     return CliRunner().invoke(init, told, standalone_mode=False)
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json").stdout)
 
 
 def written(folder: Path, name: str = "first") -> ValidFile:
@@ -107,18 +113,13 @@ def files(folder: Path) -> set[str]:
 
 
 MADE = {
-    ".gitignore",
-    "cdk.json",
-    "environments/base.toml",
-    "environments/schema.json",
-    "package-lock.json",
-    "package.json",
-    "requirements.txt",
-}
+    ".gitignore", "cdk.json", "environments/base.toml", "environments/schema.json", "package-lock.json",
+    "package.json", "requirements.txt",
+}  # fmt: skip
 
 
 def test_in_any_folder_it_writes_what_a_project_lacks_and_has_no_finding(empty: Path) -> None:
-    said = json.loads(run("my_model", "--json").stdout)
+    said = run_json("my_model")
     assert files(empty) == MADE | {"environments/my-model.toml"}
     loaded = written(empty, "my-model")
     assert loaded.environment.security.network_isolation
@@ -158,11 +159,11 @@ def test_what_is_no_saved_model_is_refused_and_a_base_of_another_model_not_exten
 def test_what_is_there_is_kept(empty: Path) -> None:
     (empty / "package.json").write_text("{}")
     (empty / "cdk.json").write_text('{"app": "node app.js"}')
-    said = json.loads(run("my_model", "--json").stdout)
+    notes = "\n".join(run_json("my_model")["notes"])
     assert (empty / "package.json").read_text() == "{}"
     assert not (empty / "package-lock.json").exists()
-    assert any("cdk.json runs 'node app.js'" in note for note in said["notes"])
-    assert any("package.json pins no CDK CLI" in note for note in said["notes"])
+    assert "cdk.json runs 'node app.js'" in notes
+    assert "package.json pins no CDK CLI" in notes
 
 
 def test_what_is_refused_leaves_nothing_and_what_is_there(empty: Path) -> None:
@@ -173,11 +174,8 @@ def test_what_is_refused_leaves_nothing_and_what_is_there(empty: Path) -> None:
         ("--name", "base", "'base' is not a valid environment name"),
         ("--name", "n" * 41, "is not a valid environment name"),
     ):
-        told = {"--account": "123456789012", "--region": "us-east-1", option: value}
-        arguments = ["my_model", *(word for pair in told.items() for word in pair)]
-        ran = CliRunner().invoke(init, arguments, standalone_mode=False)
-        assert (ran.return_value, files(empty)) == (1, set())
-        assert said in ran.stderr
+        ran = run("my_model", options=PLACE | {option: value})
+        assert (ran.return_value, files(empty), said in ran.stderr) == (1, set(), True)
     (empty / "golden" / "my-model").mkdir(parents=True)
     (empty / "golden" / "my-model" / "request.json").write_text("mine")
     ran = run("my_model")
@@ -187,9 +185,9 @@ def test_what_is_refused_leaves_nothing_and_what_is_there(empty: Path) -> None:
 
 def test_without_a_model_it_writes_what_a_project_lacks_and_no_more(empty: Path) -> None:
     shutil.rmtree(empty / "my_model")
-    ran = [CliRunner().invoke(init, [], standalone_mode=False) for _ in range(2)]
-    assert (files(empty), [one.return_value for one in ran]) == (MADE, [0, 0])
-    assert ran[1].stdout == f"{empty}: no files are missing\n"
+    first, again = run(options={}), run(options={})
+    assert (files(empty), first.return_value, again.return_value) == (MADE, 0, 0)
+    assert again.stdout == f"{empty}: no files are missing\n"
 
 
 @pytest.mark.long
@@ -200,14 +198,17 @@ def test_a_request_that_fits_the_signature_or_the_callers_is_written_if_the_mode
     run("model", "--name", "ours")
     inputs = json.loads((begun / "golden" / "ours" / "request.json").read_text())["inputs"]
     assert {key: len(rows[0]) for key, rows in inputs.items()} == {"feat_ids": 39, "feat_vals": 39}
-    example: Any = {"inputs": {"feat_ids": [[0] * 39] * 3, "feat_vals": [[0.5] * 39] * 2}}
-    (begun / "mine.json").write_text(json.dumps(example))
-    said = json.loads(run("model", "--name", "first", "--request", "mine.json", "--json").stdout)
+
+    def run_with(name: str, rows: int) -> Any:
+        example["inputs"] = {"feat_ids": [[0] * 39] * rows, "feat_vals": [[0.5] * 39] * 2}
+        (begun / "mine.json").write_text(json.dumps(example))
+        return run_json("model", "--name", name, "--request", "mine.json")
+
+    example: dict[str, Any] = {}
+    said = run_with("first", 3)
     assert "golden/first/request.json" not in said["files"]
     assert re.match(r".+\. The model rejected your request", said["notes"][0])
-    example["inputs"]["feat_ids"].pop()
-    (begun / "mine.json").write_text(json.dumps(example))
-    said = json.loads(run("model", "--name", "second", "--request", "mine.json", "--json").stdout)
+    said = run_with("second", 2)
     request, answer = "golden/second/request.json", "golden/second/answer.json"
     assert {request, answer} <= {*said["files"]}
     assert json.loads((begun / request).read_text()) == example
@@ -219,7 +220,7 @@ def test_without_a_default_signature_requests_are_said_to_need_a_name(begun: Pat
     file = begun / "exported" / "saved_model.pb"
     # As long as the other: lengths stand before names.
     file.write_bytes(file.read_bytes().replace(b"serving_default", b"serving_another"))
-    said = json.loads(run("exported", "--json").stdout)
+    said = run_json("exported")
     assert said["signature"] in said["notes"][0]
     assert any("must name a signature" in note for note in said["notes"])
 
@@ -230,14 +231,12 @@ def test_a_model_may_lie_outside_be_linked_and_have_a_path_of_any_character(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "exported"
     shutil.copytree(RANKER / "1", elsewhere)
-    said = json.loads(run(str(elsewhere), "--json").stdout)
-    assert any("outside the project" in note for note in said["notes"])
+    assert any("outside the project" in note for note in run_json(str(elsewhere))["notes"])
     assert model_of(begun, "exported").version == 1  # without version folders
-    (begun / "linked").symlink_to(elsewhere)
-    assert run("linked", "--name", "linked").return_value == 0
+    for folder, name in (("linked", "linked"), ("m\x1b\x07\x7f\U0001f600", "strange")):
+        (begun / folder).symlink_to(elsewhere)
+        assert run(folder, "--name", name).return_value == 0
     assert model_of(begun, "linked").saved_model == "linked"
-    (begun / "m\x1b\x07\x7f\U0001f600").symlink_to(elsewhere)
-    assert run("m\x1b\x07\x7f\U0001f600", "--name", "strange").return_value == 0
     text = (begun / "environments" / "strange.toml").read_text()
     assert not {"\x1b", "\x07", "\x7f"} & set(text)
 
@@ -259,7 +258,7 @@ def test_without_credentials_it_names_the_local_aws_which_needs_no_bootstrap(
     begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable.init.command._find_account", lambda _: None)
-    said = CliRunner().invoke(init, ["model", "--name", "first"], standalone_mode=False).stdout
+    said = run("model", "--name", "first", options={}).stdout
     assert 'eval "$(servable local up first)"' in said
     assert "bootstrap" not in said
 
@@ -281,6 +280,10 @@ def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> Signatu
     return SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
 
 
+def build(signature: SignatureInfo, notes: list[str] | None = None) -> str | None:
+    return build_golden_request("serving_default", signature, [] if notes is None else notes)
+
+
 @pytest.mark.long
 def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
     monkeypatch: pytest.MonkeyPatch,
@@ -296,8 +299,7 @@ def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
     ]
     for dtype, (shape, note) in itertools.product(("float32", "int64", "string"), shapes):
         notes: list[str] = []
-        signature = signature_of(x=(dtype, shape))
-        assert build_golden_request("serving_default", signature, notes) is None
+        assert build(signature_of(x=(dtype, shape)), notes) is None
         assert note in notes[0]
 
 
@@ -305,19 +307,18 @@ def test_an_input_of_bytes_gets_a_picture_and_the_largest_request_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     signature = signature_of(image_bytes=("string", (None,)), text=("string", (None,)))
-    inputs = json.loads(build_golden_request("serving_default", signature, []) or "")["inputs"]
+    inputs = json.loads(build(signature) or "")["inputs"]
     picture = base64.b64decode(inputs["image_bytes"][0]["b64"], validate=True)
     assert inputs["text"] == ["text 0"]
     image = matplotlib.image.imread(io.BytesIO(picture), format="png")
     assert (image.shape, len(set(image.flat))) == ((8, 8, 3), 1)
 
-    assert build_golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
+    assert build(signature_of(x=("int64", (1,) * 254)))
 
     monkeypatch.setattr("servable.init.model_folder.LARGEST_REQUEST_BYTES", 1_001)
     most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
     for count in (most, most + 1):
-        body = build_golden_request("serving_default", signature_of(x=("int64", (count,))), [])
-        assert (body is None) == (count > most)
+        assert (build(signature_of(x=("int64", (count,)))) is None) == (count > most)
 
 
 @given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
@@ -326,7 +327,7 @@ def test_a_request_has_the_shape_of_any_signature_and_at_least_the_bytes_that_ar
 ) -> None:
     signature = signature_of(**inputs)
     specs = signature.inputs
-    body = build_golden_request("serving_default", signature, [])
+    body = build(signature)
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():
         shape = specs[key].shape

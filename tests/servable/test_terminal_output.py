@@ -1,6 +1,7 @@
 """What reaches a terminal: no control character of data, whatever command prints it; our own styles do."""
 
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -42,6 +43,10 @@ ORDERING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u
 # Sequences of ours: styles but backgrounds, moves and erasures of a live line, the cursor.
 OURS = re.compile(
     r"\x1b\[(?:0|1|2|3[1-6]|1;3[1-6]|\d{1,3}A|2K|\?25[lh]|38;5;\d+)m?|\r(?=\x1b\[(?:2K|1A))"
+)
+BESIDE = re.compile(
+    r"\bsecho\(|terminal import .*\bunwrap_stream\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
+    r"rich import|std(out|err)\.buffer"
 )
 
 
@@ -124,6 +129,10 @@ def test_other_text_is_shown_as_it_is(text: str) -> None:
     assert (escape_controls(text), escape_name(text)) == (text, text)
 
 
+def is_escaped(shown: str) -> bool:
+    return "owned" in shown and controls(shown) == ""
+
+
 def rich_table(text: str) -> None:
     table = Table(text)
     table.add_row(text)
@@ -160,7 +169,7 @@ WAYS: dict[str, Callable[[str], object]] = {
 def test_data_are_escaped_on_each_way_to_the_terminal(terminal: Begin, way: str) -> None:
     stream = terminal()
     WAYS[way](f"name {HOSTILE}")
-    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
+    assert is_escaped(stream.shown)
     styles = {"a style": "\x1b[31m", "rich, a line": "\x1b[1m", "rich, progress": "\x1b[2K"}
     assert styles.get(way, "") in stream.shown  # our own reach the terminal
     stream = terminal("ascii")
@@ -213,8 +222,7 @@ def test_doctor_wraps_a_remedy_on_a_terminal(
 
 @pytest.mark.parametrize("name", sorted(command.COMMANDS))
 def test_each_command_escapes_a_wrong_option(run: Run, name: str) -> None:
-    shown = run(name, f"--{HOSTILE}")
-    assert ("owned" in shown, controls(shown)) == (True, "")
+    assert is_escaped(run(name, f"--{HOSTILE}"))
 
 
 def test_the_scripts_of_the_app_and_the_local_aws_escape_why_they_do_not_start(
@@ -223,7 +231,7 @@ def test_the_scripts_of_the_app_and_the_local_aws_escape_why_they_do_not_start(
     stream = terminal()
     sys.stdout, sys.stderr = stream, stream  # it escapes by itself
     assert local_aws.main(["up", f"--{HOSTILE}"]) == 2
-    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
+    assert is_escaped(stream.shown)
     stream = terminal()
     sys.stdout, sys.stderr = stream, stream
     refused = Mock(side_effect=hidden.HiddenPackageError(HOSTILE))
@@ -270,8 +278,7 @@ def hostile_project(prod: Path) -> Path:
 def test_hostile_environments_and_names_are_escaped(
     run: Run, hostile_project: Path, arguments: tuple[str, ...]
 ) -> None:
-    shown = run(*arguments)
-    assert ("owned" in shown, controls(shown)) == (True, "")
+    assert is_escaped(run(*arguments))
 
 
 def test_hostile_archives_answers_and_captured_keys_are_escaped(
@@ -279,19 +286,17 @@ def test_hostile_archives_answers_and_captured_keys_are_escaped(
 ) -> None:
     with tarfile.open("model.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo(f"1/{HOSTILE}"))
-    shown = run("package", "--list", "model.tar.gz")
-    assert ("owned" in shown, controls(shown)) == (True, "")
+    assert is_escaped(run("package", "--list", "model.tar.gz"))
     answer = json.dumps({"error": HOSTILE}, ensure_ascii=False) + HOSTILE
     for status in (200, 400):
         told = (status, {"Content-Type": "application/json"}, answer.encode())
         with Server(lambda *_, told=told: told) as server:
-            shown = run("invoke", "prod", "--url", server.url, "--body", "golden/request-rows.json")
-        assert ("owned" in shown, controls(shown)) == (True, "")
+            words = ("--url", server.url, "--body", "golden/request-rows.json")
+            assert is_escaped(run("invoke", "prod", *words))
 
     body = json.dumps({"inputs": {HOSTILE: [1.0]}}).encode()
     written(hostile_project / f"{HOSTILE}.jsonl", request(body=body))
-    shown = run("golden", "prod", "--from-captured", f"{HOSTILE}.jsonl")
-    assert ("owned" in shown, controls(shown)) == (True, "")
+    assert is_escaped(run("golden", "prod", "--from-captured", f"{HOSTILE}.jsonl"))
     written(hostile_project / "a.jsonl", request(body=b'{"inputs": {"a\\ngate: met": [1.0]}}'))
     assert "\ngate: met" not in run("golden", "prod", "--from-captured", "a.jsonl")
 
@@ -310,18 +315,9 @@ def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
     assert stream.shown == f"{SHOWN}\nend"
 
 
-BESIDE = re.compile(
-    r"\bsecho\(|terminal import .*\bunwrap_stream\b|rich\.console import .*Console\b|\bConsole\(|get_console|"
-    r"rich import|std(out|err)\.buffer"
-)
-
-
 def test_nothing_prints_beside_what_escapes() -> None:
     """Styles and rich's consoles get the plain stream: only the modules that escape for them may take it."""
-    files = [
-        file
-        for package in ("servable", "packages/servable-local/servable_local/aws")
-        for file in (ROOT / package).rglob("*.py")
-    ]
+    packages = (ROOT / "servable", ROOT / "packages/servable-local/servable_local/aws")
+    files = itertools.chain(*(package.rglob("*.py") for package in packages))
     beside = {str(file.relative_to(ROOT)) for file in files if BESIDE.search(file.read_text())}
     assert beside == {"servable/console/lines.py", "servable/console/findings.py"}

@@ -17,7 +17,8 @@ from servable.init.adoption.expressed_model import is_secret
 from servable.init.adoption.live_fields import Listed, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
-from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, URI, snapshot, target, tracking
+from tests.servable.adoption import snapshots
+from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, ROLE, URI, convert, rows, snapshot
 
 # One draw each: letters are drawn one by one.
 NAMES = some.integers(0, 9999).map("Zz{:04}".format)
@@ -63,7 +64,7 @@ def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None
 @given(some.dictionaries(NAMES, FIELDS, min_size=1))
 def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) -> None:
     named = {name for name, value in fields.items() if list_untaken({name: value})}
-    listed = " ".join(where(convert_live_endpoint(snapshot(variant=fields))))
+    listed = " ".join(where(convert(variant=fields)))
     assert {name for name in named if name not in listed} == set()
 
 
@@ -75,11 +76,10 @@ def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) ->
     )
 )
 def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str]) -> None:
-    result = convert_live_endpoint(snapshot(container={"Environment": variables}))
-    listed = " ".join(where(result))
-    own = variant(result).get("environment", {})
+    result = convert(container={"Environment": variables})
+    told = [*variant(result).get("environment", {}), " ".join(where(result))]
     assert [
-        name for name in variables if name not in own and f"variable {name}" not in listed
+        name for name in variables if name not in told and f"variable {name}" not in told[-1]
     ] == []
 
 
@@ -87,14 +87,12 @@ def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str])
 @given(some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6))
 def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
-    live = snapshot(container={"Environment": {"DATABASE_PASSWORD": secret}})
-    result = convert_live_endpoint(live)
+    result = convert(container={"Environment": {"DATABASE_PASSWORD": secret}})
     assert secret not in render_environment(result, source="endpoint ranker")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere() -> None:
+    cases: list[tuple[str, str]] = [
         ("AWS_KEY", "AKIAIOSFODNN7EXAMPLE"),
         ("DATABASE_URL", "postgres://app:s3cr3tpw@db.internal:5432/features"),
         ("REDIS", "redis://:s3cr3tpw@cache:6379/0"),
@@ -120,20 +118,16 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
         ("MAX_TOKENS", "100000"),
         ("MAX_TOKENS", "51x"),
         ("KEY_HASH", "a1" * 16),
-    ],
-)
-def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
-    name: str, value: str
-) -> None:
-    result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
-    text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
-    found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
-    assert found == (False, False, True)
+    ]
+    for name, value in cases:
+        result = convert(container={"Environment": {name: value}})
+        text = render_environment(result, source="endpoint ranker").replace("123456789012", "")
+        found = (value in text, json.dumps(value) in text, f"variable {name}" in text)
+        assert found == (False, False, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_variable_that_is_no_secret_is_kept() -> None:
+    cases: list[tuple[str, str]] = [
         ("FEATURE_TABLE", "features-v2"),
         ("MAX_TOKENS", "99999"),
         ("KEY_HASH", ("a1" * 16)[1:]),
@@ -148,27 +142,25 @@ def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
         ("MODEL_NAME", "ranker-2026-11-20-10-15-00"),
         ("ENDPOINT", "https://features.internal:8443/v1?limit=10"),
         ("SETTINGS", '{"cutoff": 0.3, "columns": ["a", "b"]}'),
-        (
-            "SAGEMAKER_SUBMIT_DIRECTORY",
-            "s3://bucket/tensorflow-inference-2026-11-28/sourcedir.tar.gz",
-        ),
-    ],
-)
-def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
-    assert not is_secret(name, value)
+        ("SAGEMAKER_SUBMIT_DIRECTORY", "s3://b/tensorflow-inference-2026-11-28/sourcedir.tar.gz"),
+    ]
+    for name, value in cases:
+        assert not is_secret(name, value)
 
 
 def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
-    result = convert_live_endpoint(snapshot(targets=[target()], policies=[tracking()]))
+    result = convert(targets=[snapshots.target()], policies=[snapshots.tracking()])
     assert tomllib.loads(render_environment(result, source="endpoint ranker")) == result.tables
-    tables = convert_live_endpoint(snapshot()).tables
+    tables = convert().tables
     assert Environment.model_validate(tables).variants["AllTraffic"].min_instances == 2
-    assert tables["endpoint"]["execution_role"] == "arn:aws:iam::123456789012:role/sagemaker"
+    assert tables["endpoint"]["execution_role"] == ROLE
     assert "execution_role" not in tables["models"]["ranker"]
-    without = replace(snapshot(), endpoint={})
-    assert convert_live_endpoint(without).tables["endpoint"]["name"] == "config"
-    model = replace(without, config={})
-    assert convert_live_endpoint(model).tables["endpoint"]["name"] == "ranker-1"
+    absent: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"endpoint": {}}, "config"), ({"endpoint": {}, "config": {}}, "ranker-1")
+    )  # fmt: skip
+    for parts, name in absent:
+        found = convert_live_endpoint(replace(snapshot(), **parts))
+        assert found.tables["endpoint"]["name"] == name
     row = NotCarried("alarm \x1b]0;owned\x07", "\x9b2J\x7f", "has no key", "lost")
     result = Expressed(tables={"account": "123456789012"}, sources={}, not_carried=(row,))
     text = render_environment(result, source="endpoint a\x1b[2J\nb")
@@ -177,16 +169,16 @@ def test_the_text_is_the_tables_and_these_are_an_environment() -> None:
 
 
 def test_an_archive_names_its_table_and_what_it_leaves_open_is_listed() -> None:
-    def convert(**found: Any) -> Expressed:
-        return convert_live_endpoint(snapshot(archive=replace(ARCHIVE, **found)))
-
-    (table,) = convert(models={"half_two": [1]}).tables["models"].values()
+    (table,) = convert(archive=replace(ARCHIVE, models={"half_two": [1]})).tables["models"].values()
     assert table["artifact"]["default_model"] == "half_two"
-    reasons = [row.reason for row in convert(models={"a": [1], "b": [1]}).not_carried]
-    assert "the container finds a, b" in " ".join(reasons)
     problem = "export/saved_model.pb: not in a folder named with digits"
-    reasons = [row.reason for row in convert(models={}, problems=[problem]).not_carried]
-    assert "not in a folder named with digits" in " ".join(reasons)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"models": {"a": [1], "b": [1]}}, "the container finds a, b"),
+        ({"models": {}, "problems": [problem]}, "not in a folder named with digits"),
+    ]
+    for found, said in cases:
+        listed = convert(archive=replace(ARCHIVE, **found)).not_carried
+        assert said in " ".join(row.reason for row in listed)
 
     live = snapshot()
     (first,) = live.config["ProductionVariants"]
@@ -216,7 +208,7 @@ def test_a_field_or_variable_is_a_key() -> None:
         ({"CoreDumpConfig": {"DestinationS3Uri": dumps["uri"]}}, "core_dumps", dumps),
     ]
     for fields, key, value in cases:
-        assert variant(convert_live_endpoint(snapshot(variant=fields)))[key] == value
+        assert variant(convert(variant=fields))[key] == value
     for name, value, key, written in (
         ("SAGEMAKER_GUNICORN_WORKERS", "4", "gunicorn_workers", 4),
         ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gthread", "gunicorn_worker_class", "gthread"),
@@ -225,56 +217,48 @@ def test_a_field_or_variable_is_a_key() -> None:
         ("UNSET", "", "gunicorn_timeout_seconds", 30),
         ("UNSET", "", "tfs_processes", 1),
     ):
-        result = convert_live_endpoint(snapshot(container={"Environment": {name: value}}))
+        result = convert(container={"Environment": {name: value}})
         assert variant(result)["container"][key] == written
     many = {"Mode": "MultiModel", "ModelDataUrl": "s3://team/many/"}
-    live = snapshot(container=many, prefixes={"s3://team/many/": ["a.tar.gz"]})
-    assert "tfs_processes" not in variant(convert_live_endpoint(live))["container"]
+    result = convert(container=many, prefixes={"s3://team/many/": ["a.tar.gz"]})
+    assert "tfs_processes" not in variant(result)["container"]
 
 
-@pytest.mark.parametrize(
-    ("live", "problem"),
-    [
+def test_what_no_file_can_describe_is_refused_with_the_reason() -> None:
+    cases: list[tuple[LiveSnapshot, str]] = [
         (snapshot(variant={"ModelName": None}), "inference components"),
         (snapshot(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
         (snapshot(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
          "doesn't serve TensorFlow models"),
         (snapshot(container={"ModelDataUrl": None}), "has no archive"),
-    ],
-)  # fmt: skip
-def test_what_no_file_can_describe_is_refused_with_the_reason(
-    live: LiveSnapshot, problem: str
-) -> None:
-    with pytest.raises(PackagingError, match=problem):
-        convert_live_endpoint(live)
+    ]  # fmt: skip
+    for live, problem in cases:
+        with pytest.raises(PackagingError, match=problem):
+            convert_live_endpoint(live)
 
 
 def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:
-    result = convert_live_endpoint(snapshot(unread={"alarms": "AccessDenied"}))
-    assert [row.where for row in result.not_carried if "AccessDenied" in row.reason] == ["alarms"]
-
-    live = snapshot(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
-    result = convert_live_endpoint(live)
-    named = [row for row in result.not_carried if "that stack owns the endpoint" in row.reason]
-    assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
-
-    role = "arn:aws:iam::123456789012:role/sagemaker"
-    result = convert_live_endpoint(snapshot(stacks_of_roles={role: "old"}))
-    named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
-    assert named == [role]
-
+    tags = {"team": "ranking", "aws:cloudformation:stack-name": "old"}
     group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
-    listed = [row for row in convert_live_endpoint(snapshot(log_group=group)).not_carried
-              if row.where.startswith("log group")]  # fmt: skip
-    assert [row.value for row in listed] == ["for ever"]
-    live = snapshot(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
-    result = convert_live_endpoint(live)
+    cases: list[tuple[dict[str, Any], str, object]] = [
+        ({"unread": {"alarms": "AccessDenied"}}, "AccessDenied", None),
+        ({"tags": tags}, "that stack owns the endpoint", "old"),
+        ({"stacks_of_roles": {ROLE: "old"}}, "belongs to stack old", ROLE),
+    ]
+    for live, reason, value in cases:
+        (named,) = (row for row in convert(**live).not_carried if reason in row.reason)
+        assert named.where == "alarms" if value is None else named.value == value
+    assert convert(tags=tags).tables["tags"] == {"team": "ranking"}
+
+    listed = [value for place, value, _ in rows(convert(log_group=group)) if "log group" in place]
+    assert listed == ["for ever"]
+    result = convert(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
     assert {"key variants.AllTraffic.volume_gb", "key tags.team"} <= {*where(result)}
     for uri in [URI, "s3://team/files/"]:
         source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",
                                    "ModelAccessConfig": {"AcceptEula": True}}}  # fmt: skip
-        live = snapshot(container={"ModelDataUrl": None, "ModelDataSource": source})
-        listed = [each for each in where(convert_live_endpoint(live)) if "ModelDataSource" in each]
+        result = convert(container={"ModelDataUrl": None, "ModelDataSource": source})
+        listed = [each for each in where(result) if "ModelDataSource" in each]
         path = "ModelDataSource.S3DataSource.ModelAccessConfig.AcceptEula"
         assert listed == [f"model ranker-1: container: {path}"]
 
@@ -286,4 +270,4 @@ def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str
         value = {"RoutingStrategy": str(value)}
     if name == "CoreDumpConfig":
         value = {"DestinationS3Uri": str(value)}
-    assert convert_live_endpoint(snapshot(variant={name: value})).tables["variants"]
+    assert convert(variant={name: value}).tables["variants"]

@@ -11,21 +11,49 @@ from servable.init.adoption.expressed import Expressed, convert_live_endpoint
 from servable.init.adoption.live_fields import Effect, NotCarried
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
-from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, alarm, snapshot, target, tracking
+from tests.servable.adoption import snapshots
+from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, Row, alarm, convert, rows, snapshot
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 BY_DAY = ("endpoint configuration: MetricsConfig.EnableDetailedObservability", "not set", "changed")
-Row = tuple[str, object, str]
+SERVERLESS: dict[str, Any] = {
+    "InstanceType": None,
+    "InitialInstanceCount": None,
+    "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 10},
+}
+SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
+POOLS: list[dict[str, Any]] = [
+    {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
+    {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
+]
+SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
+
+
+CAPTURE = {
+    "EnableCapture": True,
+    "InitialSamplingPercentage": 20,
+    "DestinationS3Uri": "s3://team/captured",
+    "KmsKeyId": KEY,
+    "CaptureOptions": [{"CaptureMode": "Input"}],
+    "CaptureContentTypeHeader": {
+        "CsvContentTypes": ["text/csv"], "JsonContentTypes": ["application/json", "application/jsonlines"]},
+}  # fmt: skip
+TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
+COMPUTED = "deployment configuration: {}"
+LINEAR = {"BlueGreenUpdatePolicy": {
+    "TerminationWaitInSeconds": 0, "MaximumExecutionTimeoutInSeconds": 3600,
+    "TrafficRoutingConfiguration": {
+        "Type": "LINEAR", "WaitIntervalInSeconds": 300,
+        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 25}}}}  # fmt: skip
+ROLLING = {"RollingUpdatePolicy": {
+    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25}, "WaitIntervalInSeconds": 120,
+    "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
 
 def express(**live: Any) -> tuple[dict[str, Any], list[Row]]:
     """Return the tables, and the list without the row about the day of creation."""
-    result = convert_live_endpoint(snapshot(**live))
+    result = convert(**live)
     return result.tables, [row for row in rows(result) if row != BY_DAY]
-
-
-def rows(result: Expressed) -> list[Row]:
-    return [(row.where, row.value, row.effect) for row in result.not_carried]
 
 
 def variant(**fields: Any) -> dict[str, Any]:
@@ -46,23 +74,14 @@ def test_instances_in_force_and_core_dumps_are_the_file_s() -> None:
     same = {"VariantName": "AllTraffic", "DesiredWeight": 1.0, "CurrentInstanceCount": 2}
     assert express(endpoint={"ProductionVariants": [same]})[1] == []
 
-    dumps = {"DestinationS3Uri": "s3://team/dumps", "KmsKeyId": KEY}
-    tables, listed = express(variant={"CoreDumpConfig": dumps})
-    stated = {"uri": "s3://team/dumps/", "kms_key": KEY}
-    assert tables["variants"]["AllTraffic"]["core_dumps"] == stated
-    where = "variant AllTraffic: CoreDumpConfig.DestinationS3Uri"
-    assert listed == [(where, "s3://team/dumps", "changed")]
-    folder = {"DestinationS3Uri": "s3://team/dumps/"}
-    tables, listed = express(variant={"CoreDumpConfig": folder})
-    assert (tables["variants"]["AllTraffic"]["core_dumps"], listed) == (
-        {"uri": "s3://team/dumps/"}, [])  # fmt: skip
-
-
-SERVERLESS: dict[str, Any] = {
-    "InstanceType": None,
-    "InitialInstanceCount": None,
-    "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 10},
-}
+    uri, where = "s3://team/dumps/", "variant AllTraffic: CoreDumpConfig.DestinationS3Uri"
+    for dumps, stated, rest in (
+        ({"DestinationS3Uri": uri[:-1], "KmsKeyId": KEY}, {"uri": uri, "kms_key": KEY},
+         [(where, uri[:-1], "changed")]),
+        ({"DestinationS3Uri": uri}, {"uri": uri}, []),
+    ):  # fmt: skip
+        tables, listed = express(variant={"CoreDumpConfig": dumps})
+        assert (tables["variants"]["AllTraffic"]["core_dumps"], listed) == (stated, rest)
 
 
 def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_numbers() -> None:
@@ -79,8 +98,8 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
     fields = SERVERLESS | {"ServerlessConfig": provisioned}
     assert variant(**fields)["serverless"]["provisioned_concurrency"] == 2
     counts = "sagemaker:variant:DesiredProvisionedConcurrency"
-    used = tracking("SageMakerVariantProvisionedConcurrencyUtilization", 0.7)
-    targets = [target(ScalableDimension=counts, MinCapacity=3, MaxCapacity=6)]
+    used = snapshots.tracking("SageMakerVariantProvisionedConcurrencyUtilization", 0.7)
+    targets = [snapshots.target(ScalableDimension=counts, MinCapacity=3, MaxCapacity=6)]
     tables, _ = express(variant=fields, targets=targets, policies=[used])
     assert tables["variants"]["AllTraffic"]["serverless"] == {
         "memory_mib": 2048, "max_concurrency": 10,
@@ -106,13 +125,6 @@ def test_a_variant_is_serverless_a_shadow_of_pools_or_has_sagemaker_s_own_number
         assert found == [(f"instance type {each}: ModelNameOverride", "wider", "lost")
                          for each in ("ml.c5.xlarge", "ml.m5.xlarge")]  # fmt: skip
         assert list(result.tables["models"]) == ["ranker"]
-
-
-SHARED = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
-POOLS: list[dict[str, Any]] = [
-    {"InstanceType": "ml.c5.xlarge", "Priority": 2, "ModelNameOverride": "wider"},
-    {"InstanceType": "ml.c6i.xlarge", "Priority": 1},
-]
 
 
 def pools_of(pools: list[dict[str, Any]] = POOLS, **wider: Any) -> LiveSnapshot:
@@ -154,21 +166,6 @@ def test_keys_days_and_one_network_are_the_endpoint_s() -> None:
         both = convert_live_endpoint(replace(live, models=models))
         found = [(where, effect) for where, _, effect in rows(both) if "VpcConfig" in where]
         assert (found, both.tables.get("network")) == (listed, stated)
-
-
-SUBNETS = ["subnet-0a1b2c3d", "subnet-4e5f6071"]
-
-
-CAPTURE = {
-    "EnableCapture": True,
-    "InitialSamplingPercentage": 20,
-    "DestinationS3Uri": "s3://team/captured",
-    "KmsKeyId": KEY,
-    "CaptureOptions": [{"CaptureMode": "Input"}],
-    "CaptureContentTypeHeader": {
-        "CsvContentTypes": ["text/csv"], "JsonContentTypes": ["application/json", "application/jsonlines"]},
-}  # fmt: skip
-TO_BUCKET = ("data capture: DestinationS3Uri", "s3://team/captured", "changed")
 
 
 def test_capture_and_asynchronous_inference_are_tables_and_the_rest_is_listed() -> None:
@@ -219,18 +216,17 @@ def test_capture_and_asynchronous_inference_are_tables_and_the_rest_is_listed() 
 def test_metrics_and_tags_are_the_file_s_or_listed() -> None:
     stated = {"EnableDetailedObservability": False, "EnableEnhancedMetrics": True,
               "MetricPublishFrequencyInSeconds": 30}  # fmt: skip
-    result = convert_live_endpoint(snapshot(config={"MetricsConfig": stated}))
+    result = convert(config={"MetricsConfig": stated})
     assert result.tables["metrics"] == {
         "detailed_observability": False, "enhanced_metrics": True, "publish_seconds": 30
     }  # fmt: skip
     assert rows(result) == []
 
     new = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
-    result = convert_live_endpoint(snapshot(config=new, variant=SERVERLESS))
+    result = convert(config=new, variant=SERVERLESS)
     assert ("metrics" in result.tables, BY_DAY in rows(result)) == (False, True)
     old = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
-    assert rows(convert_live_endpoint(snapshot(config=old))) == []
-    assert rows(convert_live_endpoint(snapshot())) == [BY_DAY]
+    assert (rows(convert(config=old)), rows(convert())) == ([], [BY_DAY])
 
     tables, listed = express(
         tags={"team": "ranking", "aws:x": "1"},
@@ -284,18 +280,20 @@ def test_thresholds_windows_and_actions_of_alarms() -> None:
     five = {"EvaluationPeriods": 5}
     errors = alarm("Invocation5XXErrors", "Average", 0.02, **five)
     busy = alarm("CPUUtilization", "Average", 320.0, **five)
-    tables, listed = express(alarms=[slow(), errors, busy])
-    assert tables["alarms"]["window_minutes"] == 5
-    assert listed == [("alarm slow", "a window of 3 minutes; in the file: 5", "changed")]
-    tables, listed = express(alarms=[slow(EvaluationPeriods=90)])
-    assert "window_minutes" not in tables["alarms"]
-    assert listed == [("alarm slow", "a window of 90 minutes; in the file: 3", "changed")]
+    for alarms, window, live, in_file in (
+        ([slow(), errors, busy], 5, 3, 5),
+        ([slow(EvaluationPeriods=90)], None, 90, 3),
+        ([slow(EvaluationPeriods=60)], 60, 60, 60),
+        ([slow(EvaluationPeriods=1)], 1, 1, 1),
+    ):
+        tables, listed = express(alarms=alarms)
+        assert tables["alarms"].get("window_minutes") == window
+        said = f"a window of {live} minutes; in the file: {in_file}"
+        assert listed == [("alarm slow", said, "changed")] * (live != in_file)
     average = alarm("MemoryUtilization", "Maximum", 75.0)
     assert express(alarms=[errors, busy, average])[0]["alarms"] == {
         "error_5xx_percent": 2.0, "cpu_percent": 80.0, "memory_percent": 75.0, "window_minutes": 5
     }  # fmt: skip
-    assert express(alarms=[slow(EvaluationPeriods=60)])[0]["alarms"]["window_minutes"] == 60
-    assert express(alarms=[slow(EvaluationPeriods=1)])[0]["alarms"]["window_minutes"] == 1
 
     tables, listed = express(alarms=[slow(), slow("slower", 300_000.0), slow("again")])
     assert tables["alarms"]["p99_latency_ms"] == 150.0
@@ -309,23 +307,11 @@ def test_thresholds_windows_and_actions_of_alarms() -> None:
     assert listed == [
         ("alarm page", "ALARM(slow)", "none"), ("alarm slow", "arn:1, arn:2", "changed")]  # fmt: skip
 
-    above = express(alarms=[slow(threshold=1_000_000.0)])[0]["alarms"]
-    assert above["p99_latency_ms"] == 1000.0
-    cpu = alarm("CPUUtilization", "Average", 399.0)
+    above, cpu = slow(threshold=1_000_000.0), alarm("CPUUtilization", "Average", 399.0)
+    assert express(alarms=[above])[0]["alarms"]["p99_latency_ms"] == 1000.0
     assert express(alarms=[cpu])[0]["alarms"]["cpu_percent"] == 99.75
     tables, listed = express(alarms=[cpu], variant=SERVERLESS)
     assert ("alarms" in tables, listed[0][2]) == (False, "none")
-
-
-COMPUTED = "deployment configuration: {}"
-LINEAR = {"BlueGreenUpdatePolicy": {
-    "TerminationWaitInSeconds": 0, "MaximumExecutionTimeoutInSeconds": 3600,
-    "TrafficRoutingConfiguration": {
-        "Type": "LINEAR", "WaitIntervalInSeconds": 300,
-        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 25}}}}  # fmt: skip
-ROLLING = {"RollingUpdatePolicy": {
-    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25}, "WaitIntervalInSeconds": 120,
-    "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
 
 def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
@@ -361,45 +347,35 @@ def test_an_update_s_policy_is_the_rollout_or_listed_as_a_whole() -> None:
         (COMPUTED.format("AutoRollbackConfiguration"), "slow", "changed"),
         (COMPUTED.format("MaximumExecutionTimeoutInSeconds"), "not set", "changed"),
     ]
-    one, tenth = ({"Type": kind, "Value": value} for kind, value in
-                  (("INSTANCE_COUNT", 1), ("CAPACITY_PERCENT", 10)))  # fmt: skip
-    rolling = [
-        ROLLING["RollingUpdatePolicy"] | change
-        for change in (
-            {"WaitIntervalInSeconds": 90},
-            {"WaitIntervalInSeconds": None},
-            {"RollbackMaximumBatchSize": one},
-        )
+    one, tenth = {"Type": "INSTANCE_COUNT", "Value": 1}, canary["CanarySize"]
+    rolling: list[dict[str, Any]] = [
+        {"WaitIntervalInSeconds": 90},
+        {"WaitIntervalInSeconds": None},
+        {"RollbackMaximumBatchSize": one},
     ]
-    blue_green = [
-        {"TrafficRoutingConfiguration": {"Type": "CANARY"} | routing}
-        for routing in (
-            {"WaitIntervalInSeconds": 61, "CanarySize": tenth},
-            {"WaitIntervalInSeconds": 600, "CanarySize": one},
-            {},
-            {"Type": "OTHER"},
-        )
+    blue_green: list[dict[str, Any]] = [
+        {"WaitIntervalInSeconds": 61, "CanarySize": tenth},
+        {"WaitIntervalInSeconds": 600, "CanarySize": one},
+        {},
+        {"Type": "OTHER"},
     ]
-    for kind, policies in (("Rolling", rolling), ("BlueGreen", blue_green)):
-        for policy in policies:
-            live = {"LastDeploymentConfig": {f"{kind}UpdatePolicy": policy}}
-            tables, listed = express(endpoint=live)
-            assert "rollout" not in tables
-            assert listed == [("deployment configuration", policy, "lost")]
+    for kind, policy in [
+        *(("Rolling", ROLLING["RollingUpdatePolicy"] | change) for change in rolling),
+        *(("BlueGreen", {"TrafficRoutingConfiguration": {"Type": "CANARY"} | routing})
+          for routing in blue_green),
+    ]:  # fmt: skip
+        tables, listed = express(endpoint={"LastDeploymentConfig": {f"{kind}UpdatePolicy": policy}})
+        assert "rollout" not in tables
+        assert listed == [("deployment configuration", policy, "lost")]
 
 
-# --- what the file says itself
-
-
-def test_what_a_key_does_not_take_leaves_the_table_or_ends_the_adoption() -> None:
+def test_what_a_key_does_not_take_is_lost_and_what_is_chosen_where_nothing_is_set_listed() -> None:
     tables, listed = express(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}})
     assert tables["metrics"] == {}
     assert listed == [("key metrics.publish_seconds", 7, "lost")]
     with pytest.raises(PackagingError, match="rejects this value.*write the file by hand"):
         convert_live_endpoint(replace(snapshot(), account="12"))
 
-
-def test_what_is_chosen_where_nothing_is_set_is_listed() -> None:
     threads = {"Environment": {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}}
     tables, listed = express(container=threads)
     assert tables["variants"]["AllTraffic"]["container"]["batching"] == {

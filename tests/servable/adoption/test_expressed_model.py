@@ -9,26 +9,23 @@ from infra.catalog import images
 from model_packaging.refusal import PackagingError
 from servable.init.adoption.expressed_model import ExpressedModel, _choose_free_name
 from servable.init.adoption.live_snapshot import LiveSnapshot
-from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, snapshot
+from tests.servable.adoption import snapshots
+from tests.servable.adoption.snapshots import ARCHIVE, ARN, IMAGE, URI, Row, snapshot
 
 SHA, PREFIX = "a" * 64, "s3://team/files/"
 ARTIFACT = {"uri": URI, "sha256": SHA, "size_bytes": 12, "size_gib": 0.001}
-ROLE = {"execution_role": "arn:aws:iam::123456789012:role/sagemaker"}
+ROLE = {"execution_role": snapshots.ROLE}
 STOCK = {"tensorflow": "2.20", **ROLE}
 
 
 def express(
-    live: LiveSnapshot | None = None,
-    taken: tuple[str, ...] = (),
-    kind: str = "ml.c5.xlarge",
-    **more: Any,
-) -> ExpressedModel:
+    live: LiveSnapshot | None = None, taken: tuple[str, ...] = (), kind: str = "ml.c5.xlarge", **more: Any
+) -> ExpressedModel:  # fmt: skip
     return ExpressedModel(live or snapshot(**more), "ranker-1", kind, taken)
 
 
-def rows(model: ExpressedModel) -> list[tuple[str, object, str]]:
-    return [(row.where.removeprefix("model ranker-1: "), row.value, row.effect)
-            for row in model.not_carried]  # fmt: skip
+def rows(model: ExpressedModel) -> list[Row]:
+    return snapshots.rows(model, "model ranker-1: ")
 
 
 def with_variables(**variables: str) -> ExpressedModel:
@@ -38,9 +35,8 @@ def with_variables(**variables: str) -> ExpressedModel:
 # --- the image
 def test_aws_s_image_is_a_version_of_the_catalog_and_others_are_images() -> None:
     elsewhere = IMAGE.replace("us-east-1", "eu-west-1")
-    own, other = (
-        f"1.dkr.ecr.us-east-1.amazonaws.com/{tag}" for tag in ("own:2.20-ours", "pytorch:1.0")
-    )
+    registry = "1.dkr.ecr.us-east-1.amazonaws.com"
+    own, other = f"{registry}/own:2.20-ours", f"{registry}/pytorch:1.0"
     cases: list[tuple[str, str, dict[str, str]]] = [
         (IMAGE, "ml.c5.xlarge", {"tensorflow": "2.20"}),
         (IMAGE, "ml.g4dn.xlarge", {"image": IMAGE, "tensorflow": "2.20"}),
@@ -67,8 +63,9 @@ def test_an_archive_is_its_address_and_its_default_model_names_the_table() -> No
     source = {"S3DataSource": {"S3Uri": URI, "S3DataType": "S3Object", "CompressionType": "Gzip"}}
     model = express(container={"ModelDataUrl": None, "ModelDataSource": source})
     assert (model.table, rows(model)) == ({"artifact": ARTIFACT, **STOCK}, [])
-    assert express(archive=replace(ARCHIVE, size_gib=0.0)).table["artifact"]["size_gib"] == 0.001
-    assert express(archive=replace(ARCHIVE, size_gib=2.5)).table["artifact"]["size_gib"] == 2.5
+    for size, stated in ((0.0, 0.001), (2.5, 2.5)):
+        table = express(archive=replace(ARCHIVE, size_gib=size)).table
+        assert table["artifact"]["size_gib"] == stated
     model = express(replace(snapshot(), archives={}))
     assert (model.name, model.table["artifact"]) == ("model", {"uri": URI, "sha256": "0" * 64})
 
@@ -96,32 +93,22 @@ def test_an_archive_is_its_address_and_its_default_model_names_the_table() -> No
 
 
 def test_what_no_key_says_is_listed_and_a_package_lies_beneath_the_model() -> None:
-    model = express(
-        model={
-            "InferenceExecutionConfig": {"Mode": "Direct"},
-            "DeploymentRecommendation": {"a": 1},
-        },
-        container={"Mode": "SingleModel", "ImageConfig": {"RepositoryAccessMode": "Vpc"}},
-    )
-    assert rows(model) == [
+    other = {"InferenceExecutionConfig": {"Mode": "Direct"}, "DeploymentRecommendation": {"a": 1}}
+    container = {"Mode": "SingleModel", "ImageConfig": {"RepositoryAccessMode": "Vpc"}}
+    assert rows(express(model=other, container=container)) == [
         ("InferenceExecutionConfig.Mode", "Direct", "lost"),
         ("container: ImageConfig.RepositoryAccessMode", "Vpc", "lost"),
     ]
     platform = {"ImageConfig": {"RepositoryAccessMode": "Platform"}, "ContainerHostname": "h"}
     assert rows(express(container=platform)) == []
-    for account, stated in [
-        ("123456789012", "ranker/3"),
-        ("210987654321", f"{ARN}:model-package/ranker/3"),
-    ]:
-        arn = f"{ARN}:model-package/ranker/3".replace("123456789012", account)
-        packed = {"Image": IMAGE, "ModelDataUrl": URI, "Environment": {"A": "1", "B": "1"}}
-        package = {"InferenceSpecification": {"Containers": [packed]}}
-        live = snapshot(
-            model={"PrimaryContainer": {"ModelPackageName": arn, "Environment": {"B": "2"}}},
-            packages={arn: package},
-        )
-        model = express(live)
-        artifact = {**ARTIFACT, "model_package": stated.replace("123456789012", account)}
+    packed = {"Image": IMAGE, "ModelDataUrl": URI, "Environment": {"A": "1", "B": "1"}}
+    package = {"InferenceSpecification": {"Containers": [packed]}}
+    arn = f"{ARN}:model-package/ranker/3"
+    foreign = arn.replace("123456789012", "210987654321")
+    for name, stated in [(arn, "ranker/3"), (foreign, foreign)]:
+        container = {"ModelPackageName": name, "Environment": {"B": "2"}}
+        model = express(model={"PrimaryContainer": container}, packages={name: package})
+        artifact = {**ARTIFACT, "model_package": stated}
         assert model.table == {"artifact": artifact, **STOCK}
         assert (model.variables, rows(model)) == ({"A": "1", "B": "2"}, [])
 
@@ -130,14 +117,9 @@ def test_what_no_key_says_is_listed_and_a_package_lies_beneath_the_model() -> No
 
 
 def below(*names: str, taken: tuple[str, ...] = (), **container: Any) -> ExpressedModel:
-    source = {
-        "S3DataSource": {"S3Uri": PREFIX, "S3DataType": "S3Prefix", "CompressionType": "None"}
-    }
-    live = snapshot(
-        container={"ModelDataUrl": None, "ModelDataSource": source, **container},
-        prefixes={PREFIX: names},
-    )
-    return express(live, taken)
+    source = {"S3Uri": PREFIX, "S3DataType": "S3Prefix", "CompressionType": "None"}
+    fields = {"ModelDataUrl": None, "ModelDataSource": {"S3DataSource": source}, **container}
+    return express(None, taken, container=fields, prefixes={PREFIX: names})
 
 
 def test_files_under_a_prefix_and_archives_of_a_multi_model_endpoint_are_folders() -> None:
@@ -166,7 +148,7 @@ def test_files_under_a_prefix_and_archives_of_a_multi_model_endpoint_are_folders
 
     def several(*keys: str, **container: str) -> ExpressedModel:
         fields = {"Mode": "MultiModel", "ModelDataUrl": many, **container}
-        return express(snapshot(container=fields, prefixes={many: keys}))
+        return express(container=fields, prefixes={many: keys})
 
     model = several("first.tar.gz", "second.tar.gz", "note.txt", "a/b.tar.gz", "ranker-1.tar.gz")
     assert model.models == {
@@ -175,7 +157,7 @@ def test_files_under_a_prefix_and_archives_of_a_multi_model_endpoint_are_folders
         "second": {"saved_model": "models/second", "tensorflow": "2.20"},
     }
     assert model.sources == {
-        f"models/{name}": f"{many}{name}.tar.gz" for name in ("first", "second")
+        f"models/{each}": f"{many}{each}.tar.gz" for each in ("first", "second")
     }
     lost = [f"{many}{name}" for name in ("note.txt", "a/b.tar.gz", "ranker-1.tar.gz")]
     assert rows(model) == [*((each, None, "lost") for each in lost), (many, None, "changed")]

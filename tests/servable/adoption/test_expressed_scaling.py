@@ -2,23 +2,29 @@
 
 from typing import Any
 
-from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.expressed_scaling import ExpressedScaling
-from tests.servable.adoption.snapshots import alarm, snapshot, target, tracking
+from tests.servable.adoption import snapshots
+from tests.servable.adoption.snapshots import Row, alarm, convert, snapshot, target, tracking
 
 ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 BY_REQUESTS = {"max_rps_per_instance": 1000 / 60, "safety_factor": 1.0}
 COOLDOWNS = {"scale_out_cooldown_seconds": 300, "scale_in_cooldown_seconds": 300}
+UP = (
+    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
+    {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
+)
+DOWN = (
+    {"MetricIntervalUpperBound": 0, "MetricIntervalLowerBound": -120, "ScalingAdjustment": -1},
+    {"MetricIntervalUpperBound": -120, "ScalingAdjustment": -2},
+)
 
 
 def scaling(**live: Any) -> ExpressedScaling:
     return ExpressedScaling(snapshot(**{"targets": [target()], **live}), "ranker", "AllTraffic")
 
 
-def rows(result: ExpressedScaling) -> list[tuple[str, object, str]]:
-    prefix = "scaling of AllTraffic"
-    return [(row.where.removeprefix(prefix).lstrip(": "), row.value, row.effect)
-            for row in result.not_carried]  # fmt: skip
+def rows(result: ExpressedScaling) -> list[Row]:
+    return snapshots.rows(result, "scaling of AllTraffic")
 
 
 def steps(*adjustments: dict[str, int], **more: Any) -> dict[str, Any]:
@@ -30,29 +36,17 @@ def steps(*adjustments: dict[str, int], **more: Any) -> dict[str, Any]:
         "Cooldown": 60,
         **more,
     }
-    policy = tracking() | {
+    return snapshots.TARGET | {
         "PolicyName": "stepped",
         "PolicyType": "StepScaling",
         "StepScalingPolicyConfiguration": configuration,
         "Alarms": [{"AlarmName": "steps"}],
     }
-    del policy["TargetTrackingScalingPolicyConfiguration"]
-    return policy
 
 
 def requests_above(threshold: float = 600.0, **more: Any) -> dict[str, Any]:
     named = {"AlarmName": "steps", "ComparisonOperator": "GreaterThanOrEqualToThreshold"}
     return alarm("InvocationsPerInstance", "Sum", threshold, **{**named, **more})
-
-
-UP = (
-    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 1},
-    {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 3},
-)
-DOWN = (
-    {"MetricIntervalUpperBound": 0, "MetricIntervalLowerBound": -120, "ScalingAdjustment": -1},
-    {"MetricIntervalUpperBound": -120, "ScalingAdjustment": -2},
-)
 
 
 def test_only_a_target_of_the_variant_in_any_case_is_its_scaling() -> None:
@@ -74,16 +68,15 @@ def test_only_a_target_of_the_variant_in_any_case_is_its_scaling() -> None:
 def test_a_target_bounds_the_instances_and_what_else_it_says_is_listed() -> None:
     result = scaling()
     assert (result.table, rows(result)) == (None, [("", (1, 4), "none")])
-    table = convert_live_endpoint(snapshot(targets=[target()])).tables["variants"]["AllTraffic"]
+    table = convert(targets=[target()]).tables["variants"]["AllTraffic"]
     assert (table["min_instances"], "scaling" in table) == (2, False)
     bounds = target(MinCapacity=2, MaxCapacity=6)
     for initial, stated in ((2, 2), (1, None)):
-        shown = snapshot(
-            variant={"InitialInstanceCount": initial}, targets=[bounds], policies=[tracking()]
-        )
-        table = convert_live_endpoint(shown).tables["variants"]["AllTraffic"]
-        assert (table["min_instances"], table["max_instances"]) == (2, 6)
-        assert table.get("initial_instances") == stated
+        scaled = {"targets": [bounds], "policies": [tracking()]}
+        tables = convert(variant={"InitialInstanceCount": initial}, **scaled).tables
+        table = tables["variants"]["AllTraffic"]
+        keys = ("min_instances", "max_instances", "initial_instances")
+        assert [table.get(key) for key in keys] == [2, 6, stated]
     held = ("DynamicScalingInSuspended", "ScheduledScalingSuspended")
     suspended = {"DynamicScalingOutSuspended": False} | dict.fromkeys(held, True)
     cases: list[tuple[dict[str, Any], list[tuple[str, object, str]]]] = [
@@ -145,10 +138,9 @@ def test_what_no_key_tracks_and_other_cooldowns_are_listed() -> None:
         assert result.table == BY_REQUESTS | COOLDOWNS
         assert rows(result)[1:] == [(policy["PolicyName"], metric, "lost")]
 
-    second = tracking(
-        "SageMakerVariantConcurrentRequestsPerModelHighResolution",
-        4.0, ScaleOutCooldown=30, ScaleInCooldown=0,
-    ) | {"PolicyName": "second"}  # fmt: skip
+    concurrent = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+    second = tracking(concurrent, 4.0, ScaleOutCooldown=30, ScaleInCooldown=0)
+    second["PolicyName"] = "second"
     result = scaling(policies=[tracking(ScaleOutCooldown=60, ScaleInCooldown=0), second])
     table = result.table or {}
     assert (table["scale_out_cooldown_seconds"], table["scale_in_cooldown_seconds"]) == (60, 0)
@@ -157,8 +149,7 @@ def test_what_no_key_tracks_and_other_cooldowns_are_listed() -> None:
     result = scaling(policies=[tracking(DisableScaleIn=True)])
     assert rows(result)[1:] == [("by-hand: DisableScaleIn", True, "lost")]
     assert len(rows(scaling(policies=[tracking(DisableScaleIn=False)]))) == 1
-    policy = tracking() | {"PolicyType": "PredictiveScaling"}
-    del policy["TargetTrackingScalingPolicyConfiguration"]
+    policy = snapshots.TARGET | {"PolicyName": "by-hand", "PolicyType": "PredictiveScaling"}
     assert rows(scaling(policies=[policy])) == [("by-hand", "PredictiveScaling", "lost")]
 
 
@@ -182,9 +173,8 @@ def test_steps_add_instances_above_their_bound_and_remove_them_below() -> None:
     assert rows(result) == [("stepped: steps", "4 minutes", "changed")]
     assert (result.table or {})["scale_out_cooldown_seconds"] == 300
     below = requests_above(ComparisonOperator="LessThanThreshold")
-    assert rows(scaling(policies=[steps(*DOWN)], alarms=[below])) == [
-        ("stepped: steps", "3 minutes", "changed")
-    ]
+    result = scaling(policies=[steps(*DOWN)], alarms=[below])
+    assert rows(result) == [("stepped: steps", "3 minutes", "changed")]
 
 
 def test_steps_that_no_key_makes_are_listed_and_scaling_alarms_are_no_others() -> None:
@@ -206,12 +196,8 @@ def test_steps_that_no_key_makes_are_listed_and_scaling_alarms_are_no_others() -
         result = scaling(policies=[policy], alarms=[trigger])
         assert (result.table, rows(result)) == (None, [("stepped", seen, "lost")])
 
-    live = snapshot(
-        targets=[target()],
-        policies=[steps(*UP)],
-        alarms=[requests_above(), alarm("Other", "Sum", 1.0, AlarmName="TargetTracking-x")],
-    )
-    result = convert_live_endpoint(live)
+    alarms = [requests_above(), alarm("Other", "Sum", 1.0, AlarmName="TargetTracking-x")]
+    result = convert(targets=[target()], policies=[steps(*UP)], alarms=alarms)
     assert "alarms" not in result.tables
     assert [row.where for row in result.not_carried if row.where.startswith("alarm ")] == []
 

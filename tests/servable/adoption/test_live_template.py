@@ -4,41 +4,34 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
-from servable.init.adoption.expressed import convert_live_endpoint
 from servable.init.adoption.live_template import build_live_template, explain_harmless_change
-from tests.servable.adoption.snapshots import IMAGE, URI, snapshot, target, tracking
+from tests.servable.adoption.snapshots import IMAGE, ROLE, URI, convert, snapshot, target, tracking
 
 CONFIG, POLICY = "AWS::SageMaker::EndpointConfig", "AWS::ApplicationAutoScaling::ScalingPolicy"
-OLD = {"CreationTime": datetime(2026, 6, 17, 12, tzinfo=UTC)}
-NEW = {"CreationTime": datetime(2026, 6, 18, 12, tzinfo=UTC)}
+BOTH_WAYS = '[{"CaptureMode": "InputAndOutput"}]'
 
 
 def test_a_cooldown_of_zero_is_live_as_zero() -> None:
-    wanted = tracking(ScaleInCooldown=0)
+    wanted = tracking(ScaleInCooldown=0) | {"ScalingTargetId": {"Ref": "Target"}}
     after = {"Resources": {
-        "Target": {"Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-                   "Properties": target(RoleARN="arn:aws:iam::123456789012:role/own")},
-        "Policy": {"Type": POLICY,
-                   "Properties": wanted | {"ScalingTargetId": {"Ref": "Target"}}}}}  # fmt: skip
-    live = snapshot(targets=[target()], policies=[tracking(ScaleInCooldown=0)])
-    properties = build_live_template(live, after)["Resources"]["Policy"]["Properties"]
-    assert properties["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 0
+        "Target": {"Type": TARGET, "Properties": target(RoleARN=OWN_ROLE)},
+        "Policy": {"Type": POLICY, "Properties": wanted}}}  # fmt: skip
+    found = live(after, targets=[target()], policies=[tracking(ScaleInCooldown=0)])["Policy"]
+    assert found["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 0
 
 
 def test_no_traffic_no_isolation_and_metrics_by_the_day_of_creation_stay() -> None:
-    live = snapshot(variant={"InitialVariantWeight": 0.0}, endpoint={"ProductionVariants": []})
-    assert convert_live_endpoint(live).tables["variants"]["AllTraffic"]["weight"] == 0.0
-    listed = convert_live_endpoint(snapshot(config={"EnableNetworkIsolation": False})).not_carried
+    idle = convert(variant={"InitialVariantWeight": 0.0}, endpoint={"ProductionVariants": []})
+    assert idle.tables["variants"]["AllTraffic"]["weight"] == 0.0
+    listed = convert(config={"EnableNetworkIsolation": False}).not_carried
     assert not [row for row in listed if "EnableNetworkIsolation" in row.where]
     name = "MetricsConfig.EnableDetailedObservability"
-    for config, kept, stated in ((OLD, "false", None), (NEW, "true", True), ({}, None, None)):
-        live = snapshot(config=config)
+    for day, kept, stated in ((17, "false", None), (18, "true", True), (None, None, None)):
+        config = {"CreationTime": datetime(2026, 6, day, 12, tzinfo=UTC)} if day else {}
         for value in ("false", "true"):
-            told = explain_harmless_change(name, None, value, live)
+            told = explain_harmless_change(name, None, value, snapshot(config=config))
             assert told == ("SageMaker's default, now explicit" if value == kept else None)
-        metrics = convert_live_endpoint(live).tables.get("metrics", {})
+        metrics = convert(config=config).tables.get("metrics", {})
         assert metrics.get("detailed_observability") == stated
 
 
@@ -53,9 +46,8 @@ def file_template(**more: Any) -> dict[str, Any]:
     """A template as a file's stack has it: the model, its configuration, the endpoint, and the scaling."""
     variant = {"VariantName": "AllTraffic", "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}}
     parts = ["endpoint/", {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "/variant/AllTraffic"]
-    tracked = tracking()
-    policy = {key: tracked[key] for key in
-              ("PolicyType", "TargetTrackingScalingPolicyConfiguration")}  # fmt: skip
+    keys = ("PolicyType", "TargetTrackingScalingPolicyConfiguration")
+    policy = {key: tracking()[key] for key in keys}
     return {"Resources": {
         "Model": {"Type": MODEL, "Properties": {}},
         "Config": {"Type": CONFIG, "Properties": {"ProductionVariants": [variant]}},
@@ -84,7 +76,7 @@ def test_what_is_live_lies_under_the_file_s_names_or_its_own() -> None:
         "InitialInstanceCount": 2, "InitialVariantWeight": 1}]}  # fmt: skip
     assert found["Model"] == {
         "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": URI, "Environment": {}},
-        "ExecutionRoleArn": "arn:aws:iam::123456789012:role/sagemaker",
+        "ExecutionRoleArn": ROLE,
     }
     assert found["Endpoint"] == {
         "EndpointName": "ranker", "EndpointConfigName": {"Ref": "Config"}, "Tags": []}  # fmt: skip
@@ -118,7 +110,7 @@ def test_a_container_is_compared_as_the_file_writes_it() -> None:
     model = {"PrimaryContainer": None, "Containers": [listed], "EnableNetworkIsolation": False}
     found = live(model=model, packages={"arn": package})["Model"]
     assert found == {
-        "ExecutionRoleArn": "arn:aws:iam::123456789012:role/sagemaker",
+        "ExecutionRoleArn": ROLE,
         "PrimaryContainer": {
             "Image": IMAGE, "ModelDataUrl": URI, "ModelPackageName": "arn",
             "Environment": {"A": "1", "B": "2", "DB_PASSWORD": "(not shown)"}},
@@ -150,12 +142,10 @@ def test_a_live_target_has_the_file_s_identity_and_its_own_bounds_and_schedule()
     after = file_template()
     wanted = after["Resources"]["Target"]["Properties"]
     action = target(Schedule="rate(1 day)", ScalableTargetAction={"MinCapacity": 4}, StartTime=7)
-    second = action | {"Timezone": "Europe/Berlin", "StartTime": None}
-    del second["StartTime"], second["ScalableTargetAction"]
+    second = target(Schedule="rate(1 day)", Timezone="Europe/Berlin")
     other = action | {"ResourceId": "endpoint/ranker/variant/Other"}
-    found = live(
-        after, targets=[target(MinCapacity=0, RoleARN=OWN_ROLE)], scheduled=[other, action, second]
-    )["Target"]
+    targets = [target(MinCapacity=0, RoleARN=OWN_ROLE)]
+    found = live(after, targets=targets, scheduled=[other, action, second])["Target"]
     assert (found["ResourceId"], found["RoleARN"]) == (wanted["ResourceId"], wanted["RoleARN"])
     assert (found["MinCapacity"], found["MaxCapacity"]) == (0, 4)
     assert found["ScheduledActions"] == [
@@ -166,8 +156,8 @@ def test_a_live_target_has_the_file_s_identity_and_its_own_bounds_and_schedule()
     ]  # fmt: skip
     found = live(after, targets=[target(RoleARN="arn:aws:iam::1:role/else")])["Target"]
     assert (found["RoleARN"], "ScheduledActions" in found) == ("arn:aws:iam::1:role/else", False)
-    other_target = target(ResourceId="endpoint/ranker/variant/Other")
-    assert "Target" not in live(after, targets=[other_target])
+    elsewhere = target(ResourceId="endpoint/ranker/variant/Other")
+    assert "Target" not in live(after, targets=[elsewhere])
 
 
 def test_a_live_policy_is_the_file_s_of_the_same_metric_or_has_its_own_name() -> None:
@@ -218,16 +208,12 @@ def test_step_policies_are_told_apart_by_their_direction_and_custom_metrics_by_n
         assert ("Policy" in live(after, targets=[target()], policies=[policy])) == same
 
 
-BOTH_WAYS = '[{"CaptureMode": "InputAndOutput"}]'
-
-
 def variable(name: str) -> str:
     return f"PrimaryContainer.Environment.{name}"
 
 
-@pytest.mark.parametrize(
-    ("what", "before", "after", "why"),
-    [
+def test_why_a_change_alters_nothing_is_told() -> None:
+    cases: list[tuple[str, str | None, str | None, str | None]] = [
         (variable("SERVABLE_ARTIFACT_SHA256"), None, "a" * 64, "names the archive's hash"),
         (variable("SERVABLE_ARTIFACT_SHA256"), "b" * 64, "a" * 64, None),
         (variable("SAGEMAKER_TFS_DEFAULT_MODEL_NAME"), None, "ranker", "names the model that"),
@@ -269,31 +255,24 @@ def variable(name: str) -> str:
         ("ProductionVariants[a].InitialVariantWeight", "0.5", "2", None),
         ("ProductionVariants[a].VolumeSizeInGB", "1", "3", None),
         (variable("SAGEMAKER_BIND_TO_PORT"), "8080", "8081", None),
-    ],
-)  # fmt: skip
-def test_why_a_change_alters_nothing_is_told(
-    what: str, before: str | None, after: str | None, why: str | None
-) -> None:
-    running = {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}
-    told = explain_harmless_change(
-        what, before, after, snapshot(endpoint={"ProductionVariants": [running]})
-    )
-    assert (told is None) == (why is None)
-    assert (why or "") in (told or "")
+    ]  # fmt: skip
+    for what, before, after, why in cases:
+        running = {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}
+        live = snapshot(endpoint={"ProductionVariants": [running]})
+        told = explain_harmless_change(what, before, after, live)
+        assert ((told is None), (why or "") in (told or "")) == ((why is None), True)
 
 
 def test_a_change_with_its_key_beside_it_or_of_capture_that_was_off() -> None:
-    off = {"DataCaptureConfig": {"EnableCapture": False, "DestinationS3Uri": "s3://x"}}
-    told = explain_harmless_change(
-        "DataCaptureConfig.DestinationS3Uri", "s3://x", None, snapshot(config=off)
-    )
-    assert told == "EnableCapture is false: nothing was captured"
-    what = "DataCaptureConfig.DestinationS3Uri"
-    assert explain_harmless_change(what, "s3://x", "s3://y", snapshot(config=off)) is None
-    on = {"DataCaptureConfig": {"DestinationS3Uri": "s3://x"}}
-    assert explain_harmless_change(what, "s3://x", None, snapshot(config=on)) is None
-    variable = "PrimaryContainer.Environment.SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
-    for what in (variable, f"{variable} (container.gunicorn_timeout_seconds)"):
-        told = explain_harmless_change(what, None, "30", snapshot())
-        assert told == "the image's default, now explicit"
-        assert explain_harmless_change(what, None, "31", snapshot()) is None
+    what, captured = "DataCaptureConfig.DestinationS3Uri", {"DestinationS3Uri": "s3://x"}
+    for fields, after, why in (
+        ({"EnableCapture": False}, None, "EnableCapture is false: nothing was captured"),
+        ({"EnableCapture": False}, "s3://y", None),
+        ({}, None, None),
+    ):
+        live = snapshot(config={"DataCaptureConfig": {**captured, **fields}})
+        assert explain_harmless_change(what, "s3://x", after, live) == why
+    timeout = variable("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS")
+    for what in (timeout, f"{timeout} (container.gunicorn_timeout_seconds)"):
+        for after, why in (("30", "the image's default, now explicit"), ("31", None)):
+            assert explain_harmless_change(what, None, after, snapshot()) == why

@@ -68,13 +68,8 @@ class DeployedBatch:
     """The batch `nightly` of such a project in a local AWS."""
 
     def __init__(
-        self,
-        root: Path,
-        aws: LocalAws,
-        *,
-        account: str = ACCOUNT,
-        variables: Mapping[str, str] = VARIABLES,
-    ) -> None:
+        self, root: Path, aws: LocalAws, *, account: str = ACCOUNT, variables: Mapping[str, str] = VARIABLES
+    ) -> None:  # fmt: skip
         self.root, self.aws, self.account = project(root, account), aws, account
         self.bucket = BUCKET.replace(ACCOUNT, account)
         self.s3 = self.client("s3")
@@ -82,15 +77,12 @@ class DeployedBatch:
         archive = packed(root / "handled.tar.gz", {"numbers": MODELS / "numbers"})
         self.s3.upload_file(str(archive), self.bucket, "handled.tar.gz")
         role = self.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
-        container = {"Image": IMAGE, "ModelDataUrl": f"s3://{self.bucket}/handled.tar.gz"}
-        properties = {
-            "ExecutionRoleArn": role["Role"]["Arn"],
-            "PrimaryContainer": container | {"Environment": {**variables}},
-        }
-        name = {"Value": {"Fn::GetAtt": ["Model", "ModelName"]}}
+        uri = f"s3://{self.bucket}/handled.tar.gz"
+        container = {"Image": IMAGE, "ModelDataUrl": uri, "Environment": {**variables}}
+        properties = {"ExecutionRoleArn": role["Role"]["Arn"], "PrimaryContainer": container}
         template = {
             "Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": properties}},
-            "Outputs": {"BatchNightlyModel": name},
+            "Outputs": {"BatchNightlyModel": {"Value": {"Fn::GetAtt": ["Model", "ModelName"]}}},
         }
         cloudformation = self.client("cloudformation")
         cloudformation.create_stack(StackName="rows-endpoint", TemplateBody=json.dumps(template))
@@ -132,10 +124,7 @@ class DeployedBatch:
     def job(self) -> dict[str, Any] | None:
         """The newest job, as DescribeTransformJob shows it; None before the first."""
         sagemaker = self.client("sagemaker")
-        jobs = sagemaker.list_transform_jobs()["TransformJobSummaries"]
-        if not jobs:
-            return None
-        shown: dict[str, Any] = sagemaker.describe_transform_job(
-            TransformJobName=jobs[0]["TransformJobName"]
-        )
-        return shown
+        for job in sagemaker.list_transform_jobs()["TransformJobSummaries"]:
+            name = job["TransformJobName"]
+            return dict(sagemaker.describe_transform_job(TransformJobName=name))
+        return None

@@ -9,16 +9,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from infra.parameters.batch.job import BatchJob, find_batch_job
-from infra.parameters.loading import ValidFile, load
+from infra.parameters.batch.job import find_batch_job
+from infra.parameters.loading import load
 from servable.batch import command
 from servable.batch.local_run import LocalBatch
 from servable.batch.objects import LOCAL_CONTAINER, LocalFile
 from servable.batch.result import BatchResult
 from servable_local.container.launch import LaunchError
+from tests.conftest import valid
 from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
-
-SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
 
 
 @pytest.fixture
@@ -33,17 +32,8 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
     return of_this_folder(capsys)
 
 
-def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
-    (loaded,) = load(root, root / "environments", {}, "--set")
-    assert isinstance(loaded, ValidFile)
-    job = find_batch_job(loaded.environment, "nightly")
-    assert job is not None
-    return job, loaded
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+def test_wrong_use_is_refused(batch: Servable) -> None:
+    cases: list[tuple[list[str], str]] = [
         (["weekly"], "has no [batch.weekly]; allowed: nightly"),
         (["--attach", "job", "--limit", "5"], "remove the other options"),
         (["--input", "table.csv"], "add --local for a file on this computer"),
@@ -58,35 +48,37 @@ def named_job(root: Path) -> tuple[BatchJob, ValidFile]:
         (["--output", "s3:///out/"], "write s3://BUCKET/PREFIX/"),
         (["--output", f"s3://{BUCKET}/in"], "inside the input"),
         (["--limit", "0"], "0 is not in the range x>=1"),
-    ],
-)
-def test_wrong_use_is_refused(batch: Servable, arguments: list[str], problem: str) -> None:
-    code, _, errors = batch(*arguments)
-    assert (code, problem in errors) == (2, True), errors
+    ]
+    for arguments, problem in cases:
+        code, _, errors = batch(*arguments)
+        assert (code, problem in errors) == (2, True), errors
 
 
 def test_a_wrong_file_runs_nothing_and_a_job_s_name_is_used_once(
     root: Path, batch: Servable
 ) -> None:
-    file = root / "environments" / "rows.toml"
-    file.write_text(FILE + SECOND)
-    code, _, errors = batch()
-    assert (code, "pass one of nightly, weekly" in errors) == (2, True)
-    file.write_text(FILE.partition("[batch.nightly]")[0])
-    code, _, errors = batch()
-    assert (code, "rows.toml has no [batch.NAME]" in errors) == (2, True)
-    file.write_text(FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"))
-    code, _, errors = batch()
-    assert (code, "`servable check rows` shows the problem" in errors) == (2, True), errors
-    file.write_text(FILE.replace('"model"', '"nowhere"'))
-    code, _, errors = batch("--estimate")
-    assert (code, "nowhere" in errors) == (2, True)
+    second = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
+    for text, options, problem in (
+        (FILE + second, [], "pass one of nightly, weekly"),
+        (FILE.partition("[batch.nightly]")[0], [], "rows.toml has no [batch.NAME]"),
+        (
+            FILE.replace("ml.c5.xlarge", "ml.c5.xlarg"),
+            [],
+            "`servable check rows` shows the problem",
+        ),
+        (FILE.replace('"model"', '"nowhere"'), ["--estimate"], "nowhere"),
+    ):
+        (root / "environments" / "rows.toml").write_text(text)
+        code, _, errors = batch(*options)
+        assert (code, problem in errors) == (2, True), errors
 
-    job, loaded = named_job(root)
+    (file,) = load(root, root / "environments", {}, "--set")
+    job = find_batch_job(valid(file).environment, "nightly")
+    assert job is not None
     names = []
     for name in ("nightly", "a_long-name" * 9):
         named = dataclasses.replace(job, name=name)
-        run = command.BatchCommand(loaded=loaded, job=named, again="")
+        run = command.BatchCommand(loaded=valid(file), job=named, again="")
         names += [run._create_job_name() for _ in range(2)]
     assert len({*names}) == 4
     for name in names:
@@ -159,8 +151,8 @@ def test_files_go_through_the_container_into_the_output(
     told = json.loads(output)
     assert (code, told["rows_in"], told["rows_out"], told["holds"]) == (1, 2, 1, False)
     code, _, errors = batch(*call, "--limit", "5")
-    assert code == 130
-    assert errors == "interrupted; run the same command again to recreate every result\n"
+    said = "interrupted; run the same command again to recreate every result\n"
+    assert (code, errors) == (130, said)
     code, output, _ = batch("--local", "--input", "table.csv", "--estimate", "--limit", "1")
     assert (code, output.splitlines()) == (0, [
         "1 rows in 1 object, 0.0 MB",

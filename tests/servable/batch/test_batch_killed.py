@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from servable_local.aws import running
+from tests.conformance.asking import eventually
 from tests.servable.batch.deployed_batch import DeployedBatch
 
 pytestmark = pytest.mark.long
@@ -32,14 +31,14 @@ def test_every_row_has_its_answer_once_and_what_is_lost_is_said(tmp_path: Path) 
             batch.put(f"in/{file}.csv", lines.encode())
 
         first = batch.start()
-        until(lambda: batch.job() is not None)
+        assert eventually(lambda: batch.job() is not None, 100)
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate(timeout=60)
         assert (first.returncode, "--attach rows-nightly-" in errors) == (130, True)
 
         job = (batch.job() or {})["TransformJobName"]
         attached = batch.start("--attach", job)
-        until(lambda: bool(batch.keys("out/")))
+        assert eventually(lambda: bool(batch.keys("out/")), 100)
         os.kill(container(aws.pid), signal.SIGKILL)
         kill(attached)
         code, output, _ = batch.run("--attach", job, "--json")
@@ -50,18 +49,11 @@ def test_every_row_has_its_answer_once_and_what_is_lost_is_said(tmp_path: Path) 
         assert results == [[f"{3.0 * n},{3.0 * n}" for n in rows(file)] for file in range(FILES)]
 
         lost = batch.start()
-        until(lambda: (batch.job() or {})["TransformJobName"] != job)
+        assert eventually(lambda: (batch.job() or {})["TransformJobName"] != job, 100)
         os.kill(aws.pid, signal.SIGKILL)
         _, errors = lost.communicate(timeout=100)
         told = "its results so far and the buckets are lost"
         assert (lost.returncode, told in errors) == (3, True)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 100
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def container(aws_pid: int) -> int:

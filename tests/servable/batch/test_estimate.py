@@ -1,6 +1,7 @@
 """Time and cost of a job in AWS, from a measured rate."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from servable.batch.result import (
 from tests.servable.batch.deployed_batch import FILE, project
 
 RATE = MeasuredRate(rows_per_second=100.0, rows=50_000, source="a run")
+TWO = FILE.replace("max_concurrent = 2", "instances = 2")
+RUN = BatchResult(
+    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", instances=4, objects_in=2,
+    objects_out=2, bytes_in=10, rows_in=1000, rows_out=1000, seconds=10.0, output="s3://bucket/out/",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -33,9 +39,6 @@ def loaded(root: Path, text: str = FILE) -> tuple[Environment, BatchJob]:
     job = find_batch_job(file.environment, "nightly")
     assert job is not None
     return file.environment, job
-
-
-TWO = FILE.replace("max_concurrent = 2", "instances = 2")
 
 
 def test_instances_share_the_objects(root: Path) -> None:
@@ -62,9 +65,8 @@ def test_the_cost_is_of_every_instance_for_that_time_where_the_type_has_a_price(
     assert told.usd == pytest.approx(2 * price.usd_per_hour)
 
     environment, job = loaded(root)
-    other = dataclasses.replace(
-        job, batch=job.batch.model_copy(update={"instance_type": "ml.x9.big"})
-    )
+    batch = job.batch.model_copy(update={"instance_type": "ml.x9.big"})
+    other = dataclasses.replace(job, batch=batch)
     told = estimate_batch(environment, other, RATE, [1000], sizes=[1], in_aws=True)
     assert (told.seconds, told.usd) == (10.0, None)
     assert ["no price of ml.x9.big" in missing for missing in told.missing] == [True]
@@ -80,8 +82,7 @@ def test_the_rate_of_a_variant_holds_for_its_rows_on_the_same_instance_type_in_a
     traffic = "[traffic]\nrows_per_request = 4\n"
     environment, job = loaded(root, FILE + measured + traffic)
     rate = find_measured_rate(root, "rows/nightly", environment, job, "aws")
-    assert rate is not None
-    assert rate.rows_per_second == 200.0
+    assert (rate and rate.rows_per_second) == 200.0
     larger = FILE.replace("ml.c5.xlarge", "ml.c5.2xlarge", 1)
     for text, where in (
         (FILE + traffic, "aws"),
@@ -92,22 +93,16 @@ def test_the_rate_of_a_variant_holds_for_its_rows_on_the_same_instance_type_in_a
         assert find_measured_rate(root, "rows/nightly", *loaded(root, text), where) is None
 
 
-RUN = BatchResult(
-    job="job", status="Completed", where="aws", instance_type="ml.c5.xlarge", instances=4, objects_in=2,
-    objects_out=2, bytes_in=10, rows_in=1000, rows_out=1000, seconds=10.0, output="s3://bucket/out/",
-)  # fmt: skip
-
-
 def test_the_rate_of_a_run_in_aws_is_of_the_instances_that_had_an_object(root: Path) -> None:
     environment, job = loaded(root)
+    find = partial(find_measured_rate, root, "rows/nightly", environment, job)
     save_rate(root, "rows/nightly", job, RUN)
-    rate = find_measured_rate(root, "rows/nightly", environment, job, "aws")
-    assert rate == MeasuredRate(rows_per_second=50.0, rows=1000, source="job, aws")
-    assert find_measured_rate(root, "rows/nightly", environment, job, "local AWS") is None
+    assert find("aws") == MeasuredRate(rows_per_second=50.0, rows=1000, source="job, aws")
+    assert find("local AWS") is None
     local = dataclasses.replace(RUN, job="local", where="local AWS", instance_type=None)
     save_rate(root, "rows/nightly", job, local)
-    rate = find_measured_rate(root, "rows/nightly", environment, job, "local AWS")
-    assert rate == MeasuredRate(rows_per_second=100.0, rows=1000, source="local, local AWS")
+    found = MeasuredRate(rows_per_second=100.0, rows=1000, source="local, local AWS")
+    assert find("local AWS") == found
     changes: list[dict[str, Any]] = [
         {"status": "Failed"}, {"rows_in": None}, {"rows_in": 0}, {"seconds": None}
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`servable rehearse --compare`: policies on the same random days, and a diff where the best is better."""
+"""`servable rehearse --compare`: policies on the same random days, a diff if one is better, and the page."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -16,20 +17,11 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import find_placement
-from servable.rehearse import comparison
+from servable.measured import document
+from servable.rehearse import comparison, output, page
 from servable.rehearse.command import rehearse
-from servable.rehearse.comparison import (
-    Advantage,
-    DayResult,
-    PolicyComparison,
-    PolicyResult,
-    PolicyTrial,
-    compute_advantage,
-    compute_interval,
-    list_policies,
-    sort_by_cost,
-)
-from servable.rehearse.output import build_comparison_json, list_comparison_conclusions
+from servable.rehearse.comparison import PolicyResult, PolicyTrial
+from servable.rehearse.output import join_minutes
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
 from tests.checkouts import ROOT
@@ -42,6 +34,10 @@ HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in ran
 SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
     "safety_factor = 0.7", "safety_factor = 1.0"
 )
+SCENARIO = Scenario(
+    requests=[1.0], model=InstanceModel(1, Service(0.1, 0.1), 1), routing="random",
+    resource="endpoint/a/variant/b", instances=1, start_minutes=1,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -64,16 +60,11 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
     def listed(*options: str, text: str = SCALED) -> dict[str, dict[str, str]]:
         placed = find_placement(environment(text).environment, "primary")
         assert placed is not None
-        return list_policies(options, placed)
+        return comparison.list_policies(options, placed)
 
     policies = listed("target=40,60", "minimum=2,3")
-    assert [*policies] == [
-        "the file",
-        "target 40 %, minimum 2",
-        "target 40 %, minimum 3",
-        "target 60 %, minimum 2",
-        "target 60 %, minimum 3",
-    ]
+    pairs = [f"target {target} %, minimum {count}" for target in (40, 60) for count in (2, 3)]
+    assert [*policies] == ["the file", *pairs]
     assert policies["the file"] == {}
     assert policies["target 40 %, minimum 3"] == {
         "variants.primary.scaling.safety_factor": "0.4",
@@ -86,13 +77,7 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
     assert len(labels) == 5 * 4 + 1
 
     text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
-    assert [*listed("", text=text)] == [
-        "the file",
-        "minimum 2",
-        "minimum 3",
-        "minimum 4",
-        "minimum 6",
-    ]
+    assert [*listed("", text=text)] == ["the file", *(f"minimum {count}" for count in (2, 3, 4, 6))]
     for options, said in [
         (["targets=40"], "did you mean target?"),
         (["schedule=none"], "allowed: minimum=2,4 .* try any other key with --set"),
@@ -105,29 +90,23 @@ def test_every_combination_of_values_is_tried_after_the_file_and_others_are_reje
             listed(*options)
 
 
-SCENARIO = Scenario(
-    requests=[1.0],
-    model=InstanceModel(1, Service(0.1, 0.1), 1),
-    routing="random",
-    resource="endpoint/a/variant/b",
-    instances=1,
-    start_minutes=1,
-)
-
-
 def result(*days: tuple[float, float], usd: float | None = 1.0) -> PolicyResult:
     """(cost, minutes outside) of each day."""
     trial = PolicyTrial(label="minimum 2", keys={}, scenario=SCENARIO, usd_per_hour=usd)
-    return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
+    return PolicyResult(
+        trial=trial, days=[comparison.DayResult(cost, broken, 0) for cost, broken in days]
+    )
 
 
 def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_holds() -> None:
     holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
-    assert sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
+    assert comparison.sort_by_cost([dear, holds, cheap]) == [cheap, holds, dear]
     assert not result((9, 0), (9, 0), (9, 1)).is_passing
-    assert result((10, 3), (20, 5)).average == DayResult(15, 4, 0)
+    assert result((10, 3), (20, 5)).average == comparison.DayResult(15, 4, 0)
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
-    assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
+    assert comparison.compute_interval([1, 2, 3, 4, 5]) == pytest.approx(
+        (3, 1.037, 4.963), abs=0.01
+    )
     cases: list[tuple[list[tuple[float, float]], list[tuple[float, float]], bool]] = [
         # A saving that differs from day to day, one on every day, one that breaks the objective.
         ([(10, 0)] * 6, [(9, 0), (12, 0), (8, 0), (11, 0), (9, 0), (10.5, 0)], False),
@@ -138,22 +117,19 @@ def test_the_best_is_the_cheapest_on_the_better_side_and_json_says_whether_it_ho
         ([(10, 5)] * 6, [(9, 5)] * 6, False),
     ]
     for file, best, holds in cases:
-        assert compute_advantage(result(*file), result(*best)).holds is holds
+        assert comparison.compute_advantage(result(*file), result(*best)).holds is holds
     for best, verdict, unit in [(1.0, "holds", "usd"), (None, "does not hold", "instance hours")]:
         found = result((10, 3), usd=best)
-        made = PolicyComparison(
-            compared=[found],
-            best=found if best else None,
-            advantage=None,
-            left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
+        left = {"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"}
+        made = comparison.PolicyComparison(
+            compared=[found], best=found if best else None, advantage=None, left_out=left
         )
-        unshown = replace(
-            made, best=found, advantage=Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
-        )
+        no_better = comparison.Advantage(cost=(0,) * 3, broken=(0,) * 3, holds=False)
+        unshown = replace(made, best=found, advantage=no_better)
         assert comparison.propose_edit(None, unshown, write=True) == ""  # type: ignore[arg-type]
-        stored = build_comparison_json(made, "", write=True)
+        stored = output.build_comparison_json(made, "", write=True)
         assert (stored["verdict"], stored["unit"], stored["written"]) == (verdict, unit, False)
-        first, left_out, last = list_comparison_conclusions(made)
+        first, left_out, last = output.list_comparison_conclusions(made)
         assert first == "1 policy on the same 1 random days"
         assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
         assert last.startswith("the file's policy is the best" if best else "no policy meets")
@@ -189,10 +165,8 @@ def test_the_best_is_written_and_its_page_has_its_verdict_and_the_diff(
     assert "min_instances = 9 #" in (Path.cwd() / "environments" / "prod.toml").read_text()
     text = (page / "report.html").read_text()
     assert [file.name for file in (page / "pictures").iterdir()] == ["day.png"]
-    holds, breaks = (
-        text.index(f'<strong class="verdict {v}">') for v in ("holds", "does-not-hold")
-    )
-    assert holds < breaks < text.index("<nav")
+    holds, breaks = ('<strong class="verdict holds">', '<strong class="verdict does-not-hold">')
+    assert text.index(holds) < text.index(breaks) < text.index("<nav")
     assert "better than the file&#39;s policy: minimum 9" in text
     assert "+min_instances = 9 #" in text
 
@@ -225,20 +199,64 @@ def test_every_day_is_computed_and_turns_differ(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.long
 def test_ctrl_c_ends_a_comparison_and_its_processes(environment: Callable[..., ValidFile]) -> None:
-    root = environment(SCALED).root
-    command = [sys.executable, "-m", "servable", "rehearse", "prod"]
-    command += ["--set", "traffic.profile=daily", "--compare"]
+    command = [sys.executable, "-m", "servable", "rehearse", "prod", "--compare"]
     with subprocess.Popen(
-        command,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
+        [*command, "--set", "traffic.profile=daily"], cwd=environment(SCALED).root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
         assert process.stderr is not None
         assert "days; about" in process.stderr.readline()
         os.killpg(process.pid, signal.SIGINT)
         said = process.stderr.read()  # its processes hold it too: the end of all of them
     assert (process.returncode, said.splitlines()[-1]) == (130, "interrupted; nothing was written")
+
+
+@pytest.mark.long
+def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
+    environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    times: list[str] = []
+    drawn = document.render_png
+
+    def draw(figure: Any) -> bytes:
+        axis = figure.axes[-1].xaxis
+        times.append(" ".join(axis.get_major_formatter().format_ticks(axis.get_ticklocs())))
+        return drawn(figure)
+
+    monkeypatch.setattr(document, "render_png", draw)
+    monkeypatch.chdir(environment(SPARSE).root)
+    counts = [HOUR.count("1")] * 1440
+    counts[700] = 30_000
+    lines = (f"{minute},{count}\n" for minute, count in enumerate(counts))
+    (tmp_path / "day.csv").write_text("".join(lines))
+    options = ["--day", str(tmp_path / "day.csv"), "--output", str(tmp_path / "page")]
+    ran = CliRunner().invoke(rehearse, ["prod", *options])
+    assert ran.exception is None, ran.output
+    text = (tmp_path / "page" / "report.html").read_text()
+    verdict = '<strong class="verdict does-not-hold">Does not hold</strong>'
+    assert text.index(f"{verdict} The file&#39;s day: breaks") < text.index("<nav")
+    # 30 minutes before 11:40, and behind the minutes in which the backlog is answered.
+    enlarged, whole = times
+    assert enlarged.startswith("11:10 11:15 11:20 ")
+    assert whole == f"{' '.join(f'{hour:02}:00' for hour in range(0, 24, 2))} 1d 00:00"
+
+
+def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it() -> None:
+    quiet = {"waiting": 0.0, "breaks": 0.0, "use": 0.1}
+    tight = "The minute with the least spare capacity"
+    cases: list[tuple[list[int], dict[int, dict[str, float]], int, int, str]] = [
+        ([100, 400, 401], {}, 370, 432, "The longest time outside of the objective"),
+        (list(range(100, 900)), {}, 70, 191, "The start of the longest time outside"),
+        ([5], {}, 0, 36, "The longest time outside of the objective"),
+        ([], {300: {"waiting": 5.0}}, 270, 331, "When most callers find no copy"),
+        ([], {800: {"breaks": 0.2}, 900: {"use": 0.9}}, 770, 831, tight),
+        ([], {1400: {"use": 0.9}}, 1370, 1431, tight),
+    ]
+    for broken, at, begin, end, why in cases:
+        some: list[Any] = [SimpleNamespace(**quiet | at.get(minute, {})) for minute in range(1440)]
+        waiting = sum(minute.waiting for minute in some)
+        day = SimpleNamespace(minutes=some, broken=broken, waiting_callers=waiting)
+        found = page._find_relevant_minutes(SimpleNamespace(day=day))  # type: ignore[arg-type]
+        assert found == (begin, end, why)
+    assert join_minutes([3, 4, 5, 9, 11, 12]) == [(3, 5), (9, 9), (11, 12)]

@@ -18,6 +18,7 @@ from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOW = DAY + timedelta(days=2)
+KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 
 
 def lines(*times: str) -> str:
@@ -29,10 +30,8 @@ def lines(*times: str) -> str:
 
 def counted(place: Path, **shares: float) -> tuple[list[float], list[str]]:
     """(requests by the minute, what was skipped)"""
-    skipped = SkippedLines()
-    found = count_captured_requests(
-        LocalPlace(place), str(place), skipped, variant="primary", **shares
-    )
+    skipped, folder = SkippedLines(), LocalPlace(place)
+    found = count_captured_requests(folder, str(place), skipped, variant="primary", **shares)
     return found, [str(one) for one in skipped.counts]
 
 
@@ -43,7 +42,7 @@ def test_requests_are_counted_by_the_minute(
     file.write_text(lines("2026-11-20T00:02:59Z", "2026-11-20T00:01:00Z", "2026-11-20T00:02:00.5Z"))
     assert counted(file) == ([0, 1, 2], [])
 
-    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:02:00"))
+    file.write_text(lines("2026-11-20T00:02:00"))
     monkeypatch.setenv("TZ", "EST+5")
     time.tzset()
     try:
@@ -51,7 +50,7 @@ def test_requests_are_counted_by_the_minute(
     finally:
         monkeypatch.undo()
         time.tzset()
-    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
+    file.write_text(lines("2026-11-20T00:00:00Z"))
     assert counted(tmp_path, percent=10, share=0.5) == ([10], [])
     file = tmp_path / "ranker" / "primary" / "2026" / "11" / "20" / "00" / "a.jsonl"
     file.parent.mkdir(parents=True)
@@ -77,19 +76,15 @@ def test_a_folder_is_counted_with_all_that_it_holds_and_what_is_none_named(tmp_p
 
 
 def test_a_prefix_of_s3_is_counted() -> None:
-    s3 = boto3.client(
-        "s3", region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
-    )
+    s3, name = boto3.client("s3", region_name="us-east-1", **KEYS), "s3://day/captured"
     content = lines("2026-11-20T00:01:00Z").encode()
     listed = {"Contents": [{"Key": "captured/a.jsonl", "Size": len(content)}]}
+    body = StreamingBody(io.BytesIO(content), len(content))
     with Stubber(s3) as asked:
         asked.add_response("list_objects_v2", listed, {"Bucket": "day", "Prefix": "captured"})
-        body = StreamingBody(io.BytesIO(content), len(content))
-        asked.add_response(
-            "get_object", {"Body": body}, {"Bucket": "day", "Key": "captured/a.jsonl"}
-        )
-        place = open_place("s3://day/captured", lambda: s3)
-        name = "s3://day/captured"
+        where = {"Bucket": "day", "Key": "captured/a.jsonl"}
+        asked.add_response("get_object", {"Body": body}, where)
+        place = open_place(name, lambda: s3)
         minutes = count_captured_requests(place, name, SkippedLines(), variant="primary")
         assert minutes == [0, 1]
 
@@ -107,28 +102,17 @@ def test_what_is_no_recording_of_a_week_is_refused(tmp_path: Path) -> None:
 
 def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
     """`pages`: {minute: requests}, as CloudWatch answers one call after the other."""
-    client = boto3.client(
-        "cloudwatch", region_name="eu-west-1", aws_access_key_id="x", aws_secret_access_key="x"
-    )
-    names = ("EndpointName", "ranker"), ("VariantName", "primary")
-    metric = {
-        "Namespace": "AWS/SageMaker",
-        "MetricName": "Invocations",
-        "Dimensions": [{"Name": name, "Value": value} for name, value in names],
-    }
+    client = boto3.client("cloudwatch", region_name="eu-west-1", **KEYS)
+    names = {"EndpointName": "ranker", "VariantName": "primary"}
+    dimensions = [{"Name": name, "Value": value} for name, value in names.items()]
+    metric = {"Namespace": "AWS/SageMaker", "MetricName": "Invocations", "Dimensions": dimensions}
     query = {"Id": "v0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}
-    expected: dict[str, Any] = {
-        "MetricDataQueries": [query],
-        "StartTime": day,
-        "EndTime": day + timedelta(days=1),
-    }
+    span = {"StartTime": day, "EndTime": day + timedelta(days=1)}
+    expected: dict[str, Any] = {"MetricDataQueries": [query], **span}
     with Stubber(client) as stub:
         for number, page in enumerate(pages, 1):
-            result = {
-                "Id": "v0",
-                "Timestamps": [day + timedelta(minutes=minute) for minute in page],
-                "Values": list(page.values()),
-            }
+            times = [day + timedelta(minutes=minute) for minute in page]
+            result = {"Id": "v0", "Timestamps": times, "Values": list(page.values())}
             more = {} if number == len(pages) else {"NextToken": f"page {number}"}
             stub.add_response("get_metric_data", {"MetricDataResults": [result], **more}, expected)
             expected = {**expected, "NextToken": f"page {number}"}

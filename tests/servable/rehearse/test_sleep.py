@@ -121,11 +121,7 @@ def test_a_variant_or_component_beside_another_sleeps_and_one_request_starts_one
     (tmp_path / "day.csv").write_text("minute,requests\n20,1\n21,1\n120,1\n359,0\n")
     day = ["--day", str(tmp_path / "day.csv"), "--json"]
     given = [*day, "--environments", str(ROOT / "examples" / "variants")]
-    for environment in (
-        ["sleeping"],
-        ["components", "--variant", "ranker"],
-        ["components", "--variant", "candidates"],
-    ):
-        found = json.loads(CliRunner().invoke(rehearse, [*environment, *given]).stdout)
+    for words in ("sleeping", "components --variant ranker", "components --variant candidates"):
+        found = json.loads(CliRunner().invoke(rehearse, [*words.split(), *given]).stdout)
         assert found["sleep"]["instance_hours_without_sleep"] == 6
         assert max(minute["answering"] for minute in found["minutes"]) == 1

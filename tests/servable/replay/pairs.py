@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -76,14 +76,16 @@ def pairs(change: Change, *, count: int = 20, content_type: str = JSON) -> Itera
         yield pair_of(number, expected, answered)
 
 
-def comparison_of(several: Iterator[AnswerPair], settings: Replay = DEFAULTS) -> Comparison:
-    comparison = Comparison(settings)
+def comparison_of(
+    several: Iterable[AnswerPair], settings: Replay = DEFAULTS, **more: str
+) -> Comparison:
+    comparison = Comparison(settings, **more)
     for pair in several:
         comparison.add(pair)
     comparison.finish()
     return comparison
 
 
-def gate(several: Iterator[AnswerPair], settings: Replay = DEFAULTS) -> str:
+def gate(several: Iterable[AnswerPair]) -> str:
     """Return the gate's sentences, one a line; empty if the gate is met."""
-    return "\n".join(list_exceeded(comparison_of(several, settings), settings))
+    return "\n".join(list_exceeded(comparison_of(several), DEFAULTS))

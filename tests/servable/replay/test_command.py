@@ -3,9 +3,11 @@
 import errno
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -19,7 +21,7 @@ from servable.replay.command import ReplayOptions, _choose_place, _find_objectiv
 from servable.replay.command import replay as command
 from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
-from servable.replay.run import RUNS, ReplayPace
+from servable.replay.run import RUN, RUNS, ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 
@@ -43,24 +45,17 @@ class Sending:
     sent: list[tuple[float, CapturedRequest]] = field(default_factory=list)
     interrupted_after: int | None = None
 
-    def __call__(self, targets: list[LoadTarget], pace: ReplayPace, *, variables: object) -> "Any":
+    def __call__(self, targets: list[LoadTarget], pace: ReplayPace, *, variables: object) -> Any:
         self.targets, self.pace, self.sent = list(targets), pace, []
-        return self
-
-    def __enter__(self) -> "Sending":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        pass
+        return nullcontext(self)
 
     def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         for moment, captured in requests:
             if len(self.sent) == self.interrupted_after:
                 raise KeyboardInterrupt
             self.sent.append((moment, captured))
-            several = [self.models[at](captured) for at in range(len(self.targets))]
-            names = ("answered", "other")[: len(several)]
-            answers = dict(zip(names, several, strict=True))
+            several = [model(captured) for model, _ in zip(self.models, self.targets, strict=False)]
+            answers = dict(zip(("answered", "other"), several, strict=False))
             yield AnswerPair(request=captured, send_lag_ms=1.0, **answers)
 
     @property
@@ -100,11 +95,11 @@ def printed(*options: str) -> Any:
 
 
 def folders() -> list[Path]:
-    return sorted(RUNS.glob("*/run.json"))
+    return sorted(file.parent for file in RUNS.glob("*/run.json"))
 
 
-def failing(kind: str) -> Model:
-    return lambda captured: RecordedAnswer(body=b"", content_type="", error=kind)
+def fail(captured: CapturedRequest) -> RecordedAnswer:
+    return RecordedAnswer(body=b"", content_type="", error="timeout")
 
 
 def other_score(captured: CapturedRequest) -> RecordedAnswer:
@@ -131,52 +126,37 @@ def test_all_requests_are_sent_to_the_address_and_another_at_the_captured_pace(
 # --- options that cannot be combined, and values that are none
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_wrong_use_is_said_before_anything_is_sent(sending: Sending) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [
         (("--variant", "primary"), "apply to an environment, not to a URL"),
         (("--target", "deployed"), "apply to an environment, not to a URL"),
         (("--local",), "apply to an environment, not to a URL"),
         (("--against", "main"), "a URL can be compared only with another URL"),
         (("--against", "ftp://x"), "pass a complete URL"),
-    ],
-)
-def test_wrong_use_is_said_before_anything_is_sent(
-    sending: Sending, options: tuple[str, ...], problem: str
-) -> None:
-    failed = ran(*options).exception
-    assert isinstance(failed, click.UsageError)
-    assert (problem in str(failed), sending.sent) == (True, [])
+    ]
+    for options, problem in cases:
+        failed = ran(*options).exception
+        assert isinstance(failed, click.UsageError)
+        assert (problem in str(failed), sending.sent) == (True, [])
 
 
-def test_without_a_place_only_a_pipelines_gate_passes(
-    sending: Sending, environment: Environment, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed = CliRunner().invoke(command, [URL], standalone_mode=False).exception
-    assert isinstance(failed, click.UsageError)
-    assert str(failed).startswith("no captured requests: pass --captured PLACE")
-
-    environment()
-    (project / "cdk.json").write_text("{}")
-    monkeypatch.chdir(project)
+def test_without_a_place_only_a_pipelines_gate_passes(sending: Sending, prod: Path) -> None:
+    for arguments in ([URL], ["prod"]):
+        failed = CliRunner().invoke(command, arguments, standalone_mode=False).exception
+        assert isinstance(failed, click.UsageError)
+        assert str(failed).startswith("no captured requests: pass --captured PLACE")
     ended = CliRunner().invoke(command, ["prod", "--gate"], standalone_mode=False)
     assert (ended.return_value, "nothing is replayed" in ended.output) == (0, True)
-    failed = CliRunner().invoke(command, ["prod"], standalone_mode=False).exception
-    assert isinstance(failed, click.UsageError)
-
-
-REPLAYED = VALID + '[replay]\ncaptured = "{}"\n'
 
 
 def test_an_option_comes_before_the_files_own_place(
     environment: Environment, project: Path
 ) -> None:
     for stated in ["captured", "s3://bucket/prefix"]:
-        loaded = environment(REPLAYED.replace("{}", stated))
+        loaded = environment(VALID + f'[replay]\ncaptured = "{stated}"\n')
         place = stated if "://" in stated else str(project / stated)
         assert _choose_place("prod", loaded, OPTIONS) == place
-    loaded = environment(REPLAYED.replace("{}", "captured"))
-    assert _choose_place("prod", loaded, replace(OPTIONS, place="given")) == "given"
+        assert _choose_place("prod", loaded, replace(OPTIONS, place="given")) == "given"
 
 
 # --- what cannot be replayed
@@ -202,15 +182,13 @@ def test_a_place_that_is_not_there_ends_with_2_and_lines_that_are_skipped_are_na
 # --- what is printed, and the exit code
 def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
     ended = ran()
-    (folder,) = (path.parent for path in folders())
+    (folder,) = folders()
     first, second, *_ = ended.stdout.splitlines()
     assert (ended.return_value, first) == (0, "6 of 6 requests got a response")
     assert second.startswith("latency p50 20.")
     assert "; sent late p50 1.0 ms, p99 1.0 ms" in second
-    assert (
-        "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured rate: 5 s"
-        in ended.stderr
-    )
+    plan = "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured rate: 5 s"
+    assert plan in ended.stderr
     assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
     assert len(ran("--json").stdout.splitlines()) == 1
 
@@ -221,7 +199,7 @@ def test_a_difference_fails_only_with_a_gate_and_a_failed_request_always(sending
     assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
     assert printed()["verdict"] == "holds"
 
-    sending.models = [failing("timeout")]
+    sending.models = [fail]
     ended = ran()
     assert (ended.return_value, "6 failed: timeout" in ended.stdout) == (1, True)
     assert printed()["verdict"] == "does not hold"
@@ -230,8 +208,8 @@ def test_a_difference_fails_only_with_a_gate_and_a_failed_request_always(sending
 def test_json_has_the_result_and_the_comparison(sending: Sending) -> None:
     sending.models = [other_score]
     found = printed()
-    (folder,) = (path.parent for path in folders())
-    assert Path(found["folder"]) == folder.resolve() or Path(found["folder"]) == folder
+    (folder,) = folders()
+    assert Path(found["folder"]) in (folder.resolve(), folder)
     assert found["latency_ms"]["p50"] == pytest.approx(20, rel=0.03)
     compared = found["comparison"]
     assert (compared["compared"], compared["differing_rows"], compared["gate"]) == (6, 1, None)
@@ -251,13 +229,12 @@ def test_the_gate_decides_the_exit_code(
 ) -> None:
     answer = replace(SLOW, body=json.dumps({"outputs": [0.5] * rows}).encode())
     several = [request(number, answer=answer) for number in range(10)]
-    written(tmp_path / "captured" / "x.jsonl", *several)
+    file = written(tmp_path / "captured" / "x.jsonl", *several)
     sending.models = [model]
     ended = ran("--gate")
     gate = [line for line in ended.stdout.splitlines() if line.startswith("gate: ")]
     assert (ended.return_value, gate[0], printed("--gate")["verdict"]) == ends
 
-    file = tmp_path / "captured" / "x.jsonl"
     file.write_bytes(file.read_bytes() + b"{}\n")
     assert "gate: 1 of 11 captured lines were skipped" in ran("--gate").stdout
 
@@ -272,17 +249,16 @@ def test_the_other_targets_answers_are_expected_until_interrupted(sending: Sendi
 # --- what is kept
 def test_a_finished_run_keeps_its_answers_and_is_not_gone_on_with(sending: Sending) -> None:
     ran()
-    (folder,) = (path.parent for path in folders())
+    (folder,) = folders()
     assert [pair.answered for pair in read_pairs(folder)] == [SLOW] * 6
-    (file,) = folders()
-    stored = json.loads(file.read_bytes())
+    stored = json.loads((folder / RUN).read_bytes())
     assert (stored["finished"], stored["result"]["answered"]) == (True, 6)
     assert stored["question"]["what"] == URL
     ran()
     assert len(sending.sent) == 6
     for number, unreadable in enumerate(("", "[]", "{}"), start=3):
         for each in folders():
-            each.write_text(unreadable)
+            (each / RUN).write_text(unreadable)
         ran()
         assert (len(folders()), len(sending.sent)) == (number, 6)
 
@@ -290,7 +266,7 @@ def test_a_finished_run_keeps_its_answers_and_is_not_gone_on_with(sending: Sendi
 def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending) -> None:
     sending.models = [other_score]
     ended = ran()
-    (folder,) = (path.parent for path in folders())
+    (folder,) = folders()
     worst = (folder / WORST_FILE).read_bytes().splitlines()
     assert [json.loads(line)["eventMetadata"]["eventId"] for line in worst] == ["event-3"]
     assert "report.html: report with charts" in ended.stderr
@@ -305,10 +281,8 @@ def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending
 def test_an_unwritten_page_costs_no_comparison(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fill(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("servable.replay.command.write_worst_requests", fill)
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr("servable.replay.command.write_worst_requests", full)
     ended = ran()
     assert isinstance(ended.exception, OSError)
     assert "compared: 6 of 6 requests" in ended.stdout
@@ -317,7 +291,7 @@ def test_an_unwritten_page_costs_no_comparison(
 def test_redact_keeps_no_custom_attribute(sending: Sending) -> None:
     sending.models = [lambda captured: replace(SLOW, body=b'{"outputs":[0.75]}')]
     ran("--redact")
-    (folder,) = (path.parent for path in folders())
+    (folder,) = folders()
     assert [captured.custom_attributes for _, captured in sending.sent].count("tier=gold") == 1
     kept = (folder / WORST_FILE).read_bytes() + (folder / ANSWERS).read_bytes()
     assert (b"tier=gold" in kept, kept.count(b"event-")) == (False, 12)
@@ -339,7 +313,7 @@ def test_an_interrupted_replay_exits_130_and_is_continued_and_failures_count(
     assert found["comparison"]["compared"] == 6
     assert f"continuing {found['folder']}; delete this folder to start over" in ended.stderr
 
-    sending.interrupted_after, sending.models = 2, [failing("timeout")]
+    sending.interrupted_after, sending.models = 2, [fail]
     ran()
     sending.interrupted_after, sending.models = None, [lambda captured: SLOW]
     assert printed()["failures"] == {"timeout": 2}
@@ -347,11 +321,9 @@ def test_an_interrupted_replay_exits_130_and_is_continued_and_failures_count(
 
 @pytest.mark.parametrize(
     "options",
-    [
-        ("--as-fast",), ("--against", OTHER), ("--redact",), ("--captured", "captured/x.jsonl"),
-    ],
-)  # fmt: skip
-def test_other_options_are_another_run(sending: Sending, options: tuple[str, ...]) -> None:
+    [["--as-fast"], ["--against", OTHER], ["--redact"], ["--captured", "captured/x.jsonl"]],
+)
+def test_other_options_are_another_run(sending: Sending, options: list[str]) -> None:
     sending.interrupted_after = 0
     ran()
     ran(*options)
@@ -361,7 +333,7 @@ def test_other_options_are_another_run(sending: Sending, options: tuple[str, ...
 def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> None:
     sending.interrupted_after = 1
     ran()
-    (file,) = folders()
-    with AnswerLog(file.parent):
+    (folder,) = folders()
+    with AnswerLog(folder):
         ended = ran()
     assert (ended.return_value, "another replay is running here" in ended.stderr) == (2, True)

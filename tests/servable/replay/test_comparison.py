@@ -1,35 +1,36 @@
 """How answers are compared: forms, tolerances, labels, missing outputs, and the requests that differ most."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.answers.outputs import read_outputs
+from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
 from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
-from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
+from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
 
 def of_json(expected: object, answered: object, **settings: object) -> Comparison:
     """One pair of answers in JSON."""
-    return comparison_of(iter([in_json(0, expected, answered)]), Replay(**settings))  # type: ignore[arg-type]
+    return comparison_of([in_json(0, expected, answered)], Replay(**settings))  # type: ignore[arg-type]
 
 
 def of_text(expected: str, answered: str, content_type: str) -> Comparison:
     before, after = (recorded(body.encode(), content_type) for body in (expected, answered))
-    return comparison_of(iter([pair_of(0, before, after)]))
+    return comparison_of([pair_of(0, before, after)])
 
 
 def test_json_csv_and_lines_of_json_are_compared_by_path_and_row() -> None:
     before = {"labels": [{"label": "cat", "score": 0.9}, {"label": "dog", "score": 0.1}], "n": None}
     after = {"labels": [{"label": "cat", "score": 0.9}, {"label": "cow", "score": 0.1}], "n": None}
-    assert [one.name for one in of_json(before, after).outputs.values() if one.differing_rows] == [
-        "labels[].label"
-    ]
+    found = of_json(before, after).outputs.values()
+    assert [one.name for one in found if one.differing_rows] == ["labels[].label"]
     assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
 
     for expected, answered, differing in [
@@ -44,9 +45,7 @@ def test_json_csv_and_lines_of_json_are_compared_by_path_and_row() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\x00", b"{", b"[" * 100_000, b'{"a": 1}x'])
-@pytest.mark.parametrize(
-    "content_type", ["application/json", CSV, PROTOBUF, "application/x-npy", ""]
-)
+@pytest.mark.parametrize("content_type", [JSON, CSV, PROTOBUF, NPY, ""])
 def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> None:
     assert read_outputs(body, content_type).rows >= 1
 
@@ -61,34 +60,34 @@ def test_another_shape_type_or_content_type_is_named() -> None:
         found = of_json({"predictions": [[1.0, 2.0]]}, answered)
         assert problem in found.outputs["output"].problems
 
-    several = (
-        recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
-    )
-    assert "type float32 became float64 in 1 response" in gate(iter([pair_of(0, *several)]))
-    before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
-    assert "1 response came as text/csv instead of application/json." in gate(
-        iter([pair_of(0, before, after)])
-    )
+    several = (written({"a": np.ones(2, kind)}, PROTOBUF) for kind in ("<f4", "<f8"))
+    pair = pair_of(0, *(recorded(body, PROTOBUF) for body in several))
+    assert "type float32 became float64 in 1 response" in gate([pair])
+    pair = pair_of(0, recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV))
+    assert "1 response came as text/csv instead of application/json." in gate([pair])
 
 
 def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_counted() -> None:
-    for off, differing in [(0.99e-5, 0), (1.01e-5, 1)]:
-        before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
-        assert of_json(before, after).differing_rows == differing
-    before, after = {"predictions": [[0.5, -1e9]]}, {"predictions": [[0.6, -1e9]]}
-    assert of_json(before, after).differing_rows == 1
-    before = {"predictions": [1.0, -1.0, 1e-6]}
-    assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
-    for answered, differing in [(1.05, 0), (1.2, 1)]:
-        settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
-        before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
-        assert of_json(before, after, **settings).differing_rows == differing
+    def compare(expected: object, answered: object, **settings: object) -> Comparison:
+        return of_json({"predictions": expected}, {"predictions": answered}, **settings)
+
+    absolute = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
+    cases: list[tuple[object, object, dict[str, Any], int]] = [
+        ([[2.0, 0.0]], [[2.0, 2 * 0.99e-5]], {}, 0),
+        ([[2.0, 0.0]], [[2.0, 2 * 1.01e-5]], {}, 1),
+        ([[0.5, -1e9]], [[0.6, -1e9]], {}, 1),
+        ([1.0, -1.0, 1e-6], [1.0, -1.0, 2e-6], {}, 0),
+        ([[1.0, 1e6]], [[1.05, 1e6]], absolute, 0),
+        ([[1.0, 1e6]], [[1.2, 1e6]], absolute, 1),
+    ]
+    for expected, answered, settings, differing in cases:
+        assert compare(expected, answered, **settings).differing_rows == differing
 
     infinity = float("inf")
-    before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
-    assert of_json(before, after).outputs["output"].infinite_rows == 1
-    before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
-    assert of_json(before, after, top=[1, 2]).outputs["output"].changed_top == {1: 1, 2: 0}
+    found = compare([infinity, 1.0], [infinity, infinity])
+    assert found.outputs["output"].infinite_rows == 1
+    found = compare([[0.2, 0.5, 0.3]], [[0.2, 0.3, 0.5]], top=[1, 2])
+    assert found.outputs["output"].changed_top == {1: 1, 2: 0}
 
 
 def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
@@ -106,15 +105,10 @@ def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     shown = "".join(format_lines(found))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
-    nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
+    nothing = comparison_of([pair_of(0, None, recorded(b"{}"))])
     verdict = check_limits(nothing, Replay())
     assert verdict.outcome == "cannot be told"
     assert "No response was compared" in verdict.missing[0]
-
-
-def finished(comparison: Comparison) -> list[str]:
-    comparison.finish()
-    return list_exceeded(comparison, Replay())
 
 
 ROWS = {"predictions": [[0.5, 0.25]] * 100}
@@ -142,11 +136,11 @@ BESIDE: dict[str, tuple[object, object]] = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_stands_beside_predictions_is_compared(name: str) -> None:
-    assert gate(iter([in_json(0, *BESIDE[name])])) != ""
+    assert gate([in_json(0, *BESIDE[name])]) != ""
 
     answer = recorded(json.dumps(BESIDE[name][0]).encode())
     again = recorded(json.dumps(BESIDE[name][0], indent=1).encode())
-    assert gate(iter([pair_of(0, answer, again)])) == ""
+    assert gate([pair_of(0, answer, again)]) == ""
 
 
 def test_keys_beside_predictions_leave_the_rows_and_the_only_outputs_name() -> None:
@@ -155,12 +149,10 @@ def test_keys_beside_predictions_leave_the_rows_and_the_only_outputs_name() -> N
     assert (found.rows, found.differing_rows, found.outputs["label"].rows) == (100, 1, 1)
     assert of_json(ROWS | {"price": 1.0}, ROWS | {"price": 1.000001}).differing_rows == 0
 
-    comparison = Comparison(Replay(), only_output="prob")
-    comparison.add(in_json(0, *[ROWS | {"label": "cat"}] * 2))
-    comparison.finish()
-    assert set(comparison.outputs) == {"prob", "label"}
+    pair = in_json(0, *[ROWS | {"label": "cat"}] * 2)
+    assert set(comparison_of([pair], only_output="prob").outputs) == {"prob", "label"}
     before, after = (recorded(b'{"outputs": [1], "a": %d, "a": 0}' % value) for value in (1, 2))
-    assert "Output body" in gate(iter([pair_of(0, before, after)]))
+    assert "Output body" in gate([pair_of(0, before, after)])
 
 
 def users(count: int, score: float, name: str = "user") -> dict[str, object]:
@@ -171,22 +163,18 @@ def test_an_object_of_many_keys_is_a_table_and_names_that_are_data_are_bounded()
     found = of_json(users(300, 0.5), users(300, 0.6))
     counts = {name: one.differing_rows for name, one in found.outputs.items()}
     assert counts == {"users{key}": 0, "users{}": 1}
-    assert (
-        of_json(users(300, 0.5), users(300, 0.5, "other")).outputs["users{key}"].differing_rows == 1
-    )
+    found = of_json(users(300, 0.5), users(300, 0.5, "other"))
+    assert found.outputs["users{key}"].differing_rows == 1
     assert of_json(users(300, 1.0), users(300, 1.000001)).differing_rows == 0
     body = {f"a{number}": {f"b{other}": 1 for other in range(200)} for number in range(50)}
     assert set(of_json(body, body).outputs) == {"body"}
 
     # Each of 1,000 answers has a key of its own, and all but the last 600 are the same.
-    found = comparison_of(
-        in_json(
-            number,
-            {"users": {f"alice{number}@example.com": 0.5}},
-            {"users": {f"alice{number}@example.com": 0.5 if number < 400 else 0.6}},
-        )
-        for number in range(1_000)
-    )
+    def pair_of_user(number: int) -> AnswerPair:
+        scores = (0.5, 0.5 if number < 400 else 0.6)
+        return in_json(number, *({"users": {f"alice{number}@x.com": each}} for each in scores))
+
+    found = comparison_of(map(pair_of_user, range(1_000)))
     assert len(found.outputs) == MOST_OUTPUTS + 1
     assert found.outputs[OTHER_OUTPUTS].differing_rows == 600
 
@@ -204,9 +192,7 @@ def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None
         comparison.add(in_json(number, answer, answer))
     assert comparison.compared > 0
     for name in ["a\ngate: met", "\x1b[2J", "\ud800", "a" * 10_000, "\u2028"]:
-        found = of_json(
-            {"outputs": {name: [1.0], "b": [1.0]}}, {"outputs": {name: [2.0], "b": [1.0]}}
-        )
+        found = of_json(*({"outputs": {name: [value], "b": [1.0]}} for value in (1.0, 2.0)))
         (output,) = (one.name for one in found.outputs.values() if one.differing_rows)
         assert output.encode().isascii()
         assert (output.isprintable(), len(output) <= 200) == (True, True)
@@ -214,25 +200,14 @@ def test_many_outputs_are_printed_in_few_short_lines_and_not_held_back() -> None
 
 # --- outputs that the file leaves out
 
-WITH_ID = ({"outputs": [0.5], "id": "a"}, {"outputs": [0.5], "id": "b"})
-
-
-def ignoring(*names: str) -> Comparison:
-    settings = Replay(outputs={name: OutputTolerance(ignored=True) for name in names})
-    comparison = Comparison(settings)
-    comparison.add(in_json(0, *WITH_ID))
-    return comparison
-
 
 def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> None:
-    assert finished(ignoring("id")) == []
-    assert len(finished(ignoring("output"))) == 1
+    def ignoring(*names: str) -> Comparison:
+        outputs = {name: OutputTolerance(ignored=True) for name in names}
+        return of_json(*({"outputs": [0.5], "id": each} for each in "ab"), outputs=outputs)
 
-    comparison = ignoring("id")
-    comparison.finish()
-    assert format_lines(comparison)[2].endswith(": id")
-
-    comparison = ignoring("id", "output")
-    comparison.finish()
-    verdict = check_limits(comparison, Replay())
+    assert list_exceeded(ignoring("id"), Replay()) == []
+    assert len(list_exceeded(ignoring("output"), Replay())) == 1
+    assert format_lines(ignoring("id"))[2].endswith(": id")
+    verdict = check_limits(ignoring("id", "output"), Replay())
     assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)

@@ -18,20 +18,11 @@ from servable.answers.differences import (
     sum_magnitudes,
 )
 from servable.answers.outputs import WHOLE_BODY, read_outputs
-from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
+from servable.replay.compare import gate
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
-from servable.replay.compare.gate import (
-    ReplayVerdict,
-    check_limits,
-    describe_difference,
-    format_count,
-    format_difference,
-    format_percent,
-    format_percent_of,
-    list_exceeded,
-)
+from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
@@ -64,17 +55,14 @@ def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance
 
 def test_nan_and_infinity_count_only_on_one_side() -> None:
     nan, infinity = math.nan, math.inf
-    found = numbers(
-        [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]],
-        [[1, 1], [nan, 1], [1, 1], [infinity, 2], [1, 1]],
-    )
-    assert (found.nan_rows, found.infinite_rows) == (2, 2)
+    expected = [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]]
+    found = numbers(expected, [[1, 1], [nan, 1], [1, 1], [infinity, 2], [1, 1]])
+    assert (found.nan_rows, found.infinite_rows, found.largest) == (2, 2, 0)
     assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
-    assert found.largest == 0
 
-    values = [[math.nan, math.inf, -math.inf, 1.0]]
-    assert numbers(values, values).is_equal
-    assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
+    values = [nan, infinity, -infinity, 1.0]
+    assert numbers([values], [values]).is_equal
+    assert numbers([[*values, 1.0]], [[*values, 1.0]]).severity == 0.0
 
 
 def test_the_magnitude_of_numbers_leaves_out_masks() -> None:
@@ -90,12 +78,8 @@ def test_the_magnitude_of_numbers_leaves_out_masks() -> None:
         assert sum_magnitudes(array) == pytest.approx((total, count))
 
 
-TYPES = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "typed", "bfloat16", "given_", "expected"),
-    [
+def test_an_outputs_tolerance_is_its_own_else_its_types() -> None:
+    cases: list[tuple[str, bool, bool, OutputTolerance | None, Tolerance | None]] = [
         ("f2", True, False, None, Tolerance(0.1, None, 2.0)),
         ("f4", True, False, None, Tolerance(0.3, None, 2.0)),
         ("f8", True, False, None, Tolerance(0.4, None, 2.0)),
@@ -109,25 +93,17 @@ TYPES = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
         ("f4", True, False, OutputTolerance(), Tolerance(0.3, None, 2.0)),
         ("f4", True, False, OutputTolerance(absolute=1.0), Tolerance(0.0, 1.0)),
         ("f4", True, False, OutputTolerance(absolute=1.0, relative=0.5), Tolerance(0.5, 1.0)),
-    ],
-)
-def test_an_outputs_tolerance_is_its_own_else_its_types(
-    dtype: str, typed: bool, bfloat16: bool, given_: OutputTolerance | None, expected: Tolerance
-) -> None:
-    array = np.zeros(1, dtype)
-    assert (
-        select_tolerance(array, TYPES, given_, typed=typed, bfloat16=bfloat16, scale=2.0)
-        == expected
-    )
-
-
-def labels(expected: list[Any], answered: list[Any], dtype: Any = np.int64) -> ArrayDifference:
-    was, now = np.array(expected, dtype), np.array(answered, dtype)
-    return compare_arrays(was, now, None, rows=len(was), typed=True, tops=())
+    ]
+    for dtype, typed, bfloat16, given_, expected in cases:
+        types = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
+        how: dict[str, Any] = {"typed": typed, "bfloat16": bfloat16, "scale": 2.0}
+        assert select_tolerance(np.zeros(1, dtype), types, given_, **how) == expected
 
 
 def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> None:
-    found = labels([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"], object)
+    labels = ([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"])
+    was, now = (np.array(each, object) for each in labels)
+    found = compare_arrays(was, now, None, rows=3, typed=True, tops=())
     assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
     assert found.severity == math.inf
     cases: list[tuple[Any, Any, bool, str]] = [
@@ -151,12 +127,10 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
     for expected, answered, top in cases:
         assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
 
-    was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
-    assert compare_arrays(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
-
-    was = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
-    now = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
-    assert compare_arrays(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
+    rise, fall = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
+    for was, now in ((rise, fall), ([rise, rise], [fall, rise])):
+        arrays = np.array(was), np.array(now)
+        assert compare_arrays(*arrays, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
 
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
     found = compare_arrays(was, now, EXACT, rows=2, typed=True, tops=(1,))
@@ -165,38 +139,33 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
 
 # --- reasons, shares and sentences
 def test_differences_and_numbers_are_written_as_people_write_them() -> None:
+    several = "NaN on one side, 1 labels changed, the highest score changed"
     cases: list[tuple[dict[str, Any], str]] = [
         ({"problem": "missing"}, "missing"),
         ({"infinite_rows": 1}, "infinity on one side"),
         ({"labels": 1200}, "1,200 labels changed"),
         ({"top": {1: 0, 5: 1}}, ""),
         ({"largest": 0.25}, "off by 0.25 of the row's largest number"),
-        (
-            {"nan_rows": 1, "labels": 1, "top": {1: 1}},
-            "NaN on one side, 1 labels changed, the highest score changed",
-        ),
+        ({"nan_rows": 1, "labels": 1, "top": {1: 1}}, several),
     ]
     for difference, reason in cases:
         assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
     for text, expected in [
-        (format_count(1, "row"), "1 row"),
-        (format_count(1000, "response"), "1,000 responses"),
-        (format_difference(0.00612), "0.0061"),
-        (format_difference(4.2e-8), "4.2e-8"),
-        (format_percent(0.1234), "12.3 %"),
-        (format_percent(0.0001), "0.01 %"),
-        (format_percent(0), "0 %"),
-        (format_percent(1), "100 %"),
+        (gate.format_count(1, "row"), "1 row"),
+        (gate.format_count(1000, "response"), "1,000 responses"),
+        (gate.format_difference(0.00612), "0.0061"),
+        (gate.format_difference(4.2e-8), "4.2e-8"),
+        (gate.format_percent(0.1234), "12.3 %"),
+        (gate.format_percent(0.0001), "0.01 %"),
+        (gate.format_percent(0), "0 %"),
+        (gate.format_percent(1), "100 %"),
+        (gate.format_percent_of(10, 10), "100 %"),
+        (gate.format_percent_of(1, 6_000), "0.02 %"),
+        (gate.format_percent_of(31, 37_224), "0.08 %"),
+        (gate.format_percent_of(1_000, 6_000), "17 %"),
+        (gate.format_percent_of(500_000, 600_000), "83.3 %"),
     ]:
         assert text == expected
-    for count, of, text in [
-        (10, 10, "100 %"),
-        (1, 6_000, "0.02 %"),
-        (31, 37_224, "0.08 %"),
-        (1_000, 6_000, "17 %"),
-        (500_000, 600_000, "83.3 %"),
-    ]:
-        assert format_percent_of(count, of) == text
 
 
 def pairs_of(*answered: object, expected: object = 1.0) -> Iterator[AnswerPair]:
@@ -206,66 +175,52 @@ def pairs_of(*answered: object, expected: object = 1.0) -> Iterator[AnswerPair]:
 
 
 def failing(count: int, *, of: int) -> Comparison:
-    def several() -> Iterator[AnswerPair]:
-        for number in range(of):
-            good = recorded(b'{"predictions": [1.0]}')
-            yield pair_of(number, good, recorded(b"", status=500) if number < count else good)
-
-    return comparison_of(several())
+    good, failed = recorded(b'{"predictions": [1.0]}'), recorded(b"", status=500)
+    answers = [failed] * count + [good] * (of - count)
+    return comparison_of(pair_of(number, good, each) for number, each in enumerate(answers))
 
 
 def test_each_share_may_be_as_large_as_its_limit() -> None:
-    for count, held in [(1, True), (2, False)]:
-        limits = Replay(error_share=0.1)
-        sentences = list_exceeded(failing(count, of=10), limits)
-        expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
-        assert sentences == ([] if held else expected)
-    for changed, held in [(1, True), (2, False)]:
-        values = [2.0] * changed + [1.0] * (10 - changed)
-        limits = Replay(differing_rows_share=0.1)
-        sentences = list_exceeded(comparison_of(pairs_of(*values), limits), limits)
-        assert bool(sentences) is not held
-        if not held:
-            assert sentences[0].startswith(
-                "Output output: 2 of 10 rows differ (20 %; at most 10 %)"
-            )
-
-    def several() -> Iterator[AnswerPair]:
-        for number in range(10):
-            before = {"a": 1.0, "b": 1.0}
-            after = before | ({"a": 2.0} if number == 0 else {"b": 2.0} if number == 1 else {})
-            yield in_json(number, {"predictions": [before]}, {"predictions": [after]})
-
-    limits = Replay(differing_rows_share=0.1)
-    assert list_exceeded(comparison_of(several(), limits), limits) == [
-        "2 of 10 rows differ in some output (at most 10 %)."
+    limits = Replay(error_share=0.1)
+    assert list_exceeded(failing(1, of=10), limits) == []
+    assert list_exceeded(failing(2, of=10), limits) == [
+        "2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."
     ]
-    for most, held in [(0.5, True), (0.49, False)]:
+    limits = Replay(differing_rows_share=0.1)
+    assert list_exceeded(comparison_of(pairs_of(2.0, *[1.0] * 9), limits), limits) == []
+    sentence, *_ = list_exceeded(comparison_of(pairs_of(2.0, 2.0, *[1.0] * 8), limits), limits)
+    assert sentence.startswith("Output output: 2 of 10 rows differ (20 %; at most 10 %)")
+
+    several = [{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 2.0}, *[{"a": 1.0, "b": 1.0}] * 8]
+    found = comparison_of(pairs_of(*several, expected=several[-1]), limits)
+    said = ["2 of 10 rows differ in some output (at most 10 %)."]
+    assert list_exceeded(found, limits) == said
+    said = [
+        "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
+    ]
+    for most, sentences in [(0.5, []), (0.49, said)]:
         limits = Replay(differing_rows_share=1, largest_difference=most)
-        sentences = list_exceeded(comparison_of(pairs_of(1.5, 1.0), limits), limits)
-        expected = "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
-        assert sentences == ([] if held else [expected])
+        assert list_exceeded(comparison_of(pairs_of(1.5, 1.0), limits), limits) == sentences
 
 
 def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
-    verdict = check_limits(comparison_of(iter([])), Replay())
+    verdict = check_limits(comparison_of([]), Replay())
     assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
     before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
     cut = pair_of(1, recorded(b'{"predictions": [{"b": 5}]}'), recorded(b'{"predictions": [{'))
-    found = comparison_of(iter([in_json(0, before, after), cut]))
-    said = {name: describe_difference(one) for name, one in found.outputs.items()}
+    found = comparison_of([in_json(0, before, after), cut])
+    said = {name: gate.describe_difference(one) for name, one in found.outputs.items()}
     assert "it is missing in 2 responses" in said["b"]
     assert said["c"] == "it was added to 1 response"
     assert said["body"].startswith(f"{said['c']}; a response that can't be read")
 
     found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
     shown = [one for one in format_lines(found) if "differs most" in one]
-    assert [one.split(", ")[1].split(":")[0] for one in shown] == [
-        f"line {number}" for number in (8, 7, 6, 5, 4)
-    ]
+    lines = [one.split(", line ")[1].split(",")[0] for one in shown]
+    assert lines == ["8", "7", "6", "5", "4"]
 
     infinite = comparison_of(pairs_of(1.0, expected=0.0))
     stored = build_json(infinite, Replay(), None)
@@ -273,11 +228,8 @@ def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numb
     assert json.loads(json.dumps(stored, allow_nan=False)) == stored
 
 
-# --- what is printed, and JSON
-
-
 def test_lines_count_what_was_compared_and_what_was_not() -> None:
-    refused = RecordedAnswer(body=b"", content_type="", status=400)
+    refused = recorded(b"", "", status=400)
     good, other = (recorded(b'{"predictions": [%d.5]}' % value) for value in (1, 2))
     pairs = [
         *((good, good), (good, other), (None, good), (good, refused)),
@@ -301,12 +253,8 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
 
 
 def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def several() -> Iterator[AnswerPair]:
-        for number in range(26):
-            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number % 25}")
-            yield pair_of(number, recorded(b"{}"), error)
-
-    errors = comparison_of(several()).errors
+    failed = [recorded(b"", error=f"kind {number % 25}") for number in range(26)]
+    errors = comparison_of(pair_of(0, recorded(b"{}"), each) for each in failed).errors
     assert (len(errors), errors["other errors"], errors["kind 0"]) == (21, 5, 2)
 
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
@@ -340,12 +288,8 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
     assert comparison.compared == 2
 
 
-# --- bodies
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "rows_", "arrays"),
-    [
+def test_bodies_are_read_by_their_content_type_or_their_first_bytes() -> None:
+    cases: list[tuple[bytes, str, int, dict[str, Any]]] = [
         (b"1,2\n3,4\n", CSV, 2, {"output": [[1, 2], [3, 4]]}),
         (b"1.5\n\n2\n", CSV, 2, {"output": [[1.5], [2.0]]}),
         (b"a,1\nb,2\n", CSV, 2, {"column 1": [b"a", b"b"], "column 2": [1, 2]}),
@@ -356,16 +300,11 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
         (b'{"predictions": [1]}', "application/vnd.x+json", 1, {"output": [1]}),
         (b"plain", "text/plain", 1, {WHOLE_BODY: [b"plain"]}),
         (b"", CSV, 1, {"output": []}),
-    ],
-)
-def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
-    body: bytes, content_type: str, rows_: int, arrays: dict[str, Any]
-) -> None:
-    found = read_outputs(body, content_type)
-    assert (found.rows, {name: one.tolist() for name, one in found.arrays.items()}) == (
-        rows_,
-        arrays,
-    )
+    ]
+    for body, content_type, rows_, arrays in cases:
+        found = read_outputs(body, content_type)
+        read = {name: one.tolist() for name, one in found.arrays.items()}
+        assert (found.rows, read) == (rows_, arrays)
 
 
 def test_npy_is_known_by_its_first_bytes_too() -> None:
@@ -373,6 +312,5 @@ def test_npy_is_known_by_its_first_bytes_too() -> None:
         file = io.BytesIO()
         np.save(file, np.array([[1.0, 2.0]], np.float32))
         found = read_outputs(file.getvalue(), content_type)
-        assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
-            True, 1, [[[1.0, 2.0]]],
-        )  # fmt: skip
+        (array,) = found.arrays.values()
+        assert (found.typed, found.rows, array.tolist()) == (True, 1, [[1.0, 2.0]])

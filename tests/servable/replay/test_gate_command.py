@@ -1,13 +1,11 @@
 """`servable replay --gate` with the local container: recorded, replayed, and against a changed model."""
 
 import json
-import shutil
-import subprocess
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
@@ -15,7 +13,8 @@ from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.serve import prepare_variant, serve_locally
 from servable_local.container.recording import Recording
-from tests.conftest import RANKER, VALID, valid
+from tests.conftest import VALID, valid
+from tests.servable.test_check_against import Commit
 
 pytestmark = pytest.mark.long
 
@@ -40,19 +39,15 @@ def record(project: Path) -> None:
     """Write recorded.jsonl: 40 requests of three rows, and what the model of prod answers."""
     prod = next(one for one in load(project, project / "environments") if one.name == "prod")
     recording = Recording(file=str(project / "recorded.jsonl"), most_bytes=10**7)
-    random = np.random.default_rng(0)
-    with serve_locally(
-        prepare_variant(valid(prod)), port=0, log=project / "log.txt", record=recording
-    ) as container:
+    random, served = np.random.default_rng(0), prepare_variant(valid(prod))
+    log = project / "log.txt"
+    with serve_locally(served, port=0, log=log, record=recording) as container:
         for _ in range(40):
             ids = random.integers(0, 3_000, (3, 39)).tolist()
             values = random.random((3, 39)).round(4).tolist()
             body = json.dumps({"inputs": {"feat_ids": ids, "feat_vals": values}}).encode()
-            sent = urllib.request.Request(
-                f"{container.url}/invocations", body, {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(sent) as answer:
-                answer.read()
+            headers = {"Content-Type": "application/json"}
+            requests.post(f"{container.url}/invocations", body, headers=headers, timeout=60)
 
 
 def ran(*arguments: str) -> Result:
@@ -61,29 +56,21 @@ def ran(*arguments: str) -> Result:
 
 
 def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prod: Path, commit: Commit
 ) -> None:
-    project = tmp_path
-    (project / "environments").mkdir()
-    shutil.copytree(RANKER, project / "model")
-    (project / "cdk.json").write_text("{}")
-    (project / "environments" / "prod.toml").write_text(OURS)
-    (project / "environments" / "batched.toml").write_text(BATCHED)
-    record(project)
-    monkeypatch.chdir(project)
+    (prod / "environments" / "prod.toml").write_text(OURS)
+    (prod / "environments" / "batched.toml").write_text(BATCHED)
+    record(prod)
     batched = ran("batched")
     assert batched.return_value == 0, (batched.output, batched.exception)
     found = json.loads(batched.stdout)["comparison"]
     assert (found["rows"], found["gate"]["lines"]) == (120, [])
 
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.com", "-C", str(project)]
-    for arguments in (["init", "--quiet"], ["add", "model", "environments", "cdk.json"],
-                      ["commit", "--quiet", "--message", "before"]):  # fmt: skip
-        subprocess.run([*git, *arguments], check=True, capture_output=True)
-    (project / "code").mkdir()
-    (project / "code" / "transforms.py").write_text(CHANGED)
+    commit(OURS)
+    (prod / "code" / "inference.py").unlink()
+    (prod / "code" / "transforms.py").write_text(CHANGED)
     changed = OURS.replace("handler =", 'code = "code"\nhandler =')
-    (project / "environments" / "prod.toml").write_text(changed)
+    (prod / "environments" / "prod.toml").write_text(changed)
     against = ran("prod", "--against", "HEAD")
     report = json.loads(against.stdout)
     (sentence,) = report["comparison"]["gate"]["lines"]

@@ -1,4 +1,4 @@
-"""What a replay says of itself: the announcement, the progress, the estimate, and the result."""
+"""What a replay says and keeps: the announcement, the progress, the result, the log of its answers."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,22 +11,24 @@ from servable.captured.lines import RecordedAnswer
 from servable.console import lines as console
 from servable.console.lines import SILENT_SECONDS, format_duration, show_progress_line
 from servable.replay import run as output
-from servable.replay.answers import AnswerPair, ReplayResult, ReplaySummary
+from servable.replay.answers import (
+    ANSWERS,
+    AnswerLog,
+    AnswerPair,
+    ReplayResult,
+    ReplaySummary,
+    read_pairs,
+)
 from servable.replay.index import CaptureIndex
 from servable.replay.places import SHOWN, LocalPlace, SkippedLines, format_skipped
 from servable.replay.run import ReplayPace, describe_plan, show_progress
-from tests.servable.replay.captures import NINE, request, written
+from tests.servable.replay.captures import ANSWER, NINE, request, written
+from tests.servable.replay.pairs import recorded
 
-OK = AnswerPair(
-    request=request(),
-    answered=RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=20),
-    send_lag_ms=1,
-)
-LATE = AnswerPair(
-    request=request(),
-    answered=RecordedAnswer(body=b"", content_type="", error="timeout"),
-    send_lag_ms=1,
-)
+SILENT = recorded(b"", "", error="timeout")
+ANSWERED = recorded(b"", "a/b", status=200, latency_ms=20)
+OK = AnswerPair(request=request(), answered=ANSWERED, send_lag_ms=1)
+LATE = AnswerPair(request=request(), answered=SILENT, send_lag_ms=1)
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +43,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
 def test_a_replay_is_announced_with_its_duration(index: CaptureIndex) -> None:
     words = [format_duration(seconds) for seconds in (59.4, 59.6, 3599, 3600, 90_000)]
     assert words == ["59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 0 min"]
-    cases: list[tuple[ReplayPace, str]] = [
+    fast, within = ReplayPace(as_fast=True), ReplayPace(as_fast=True, objective_ms=80)
+    for pace, text in (
         (ReplayPace(), "at the captured rate: 1 min 30 s"),
-        (ReplayPace(as_fast=True), "as fast as responses arrive, 32 at once"),
-        (
-            ReplayPace(as_fast=True, objective_ms=80),
-            "as fast as responses arrive, while p99 is within 80 ms",
-        ),
-    ]
-    for pace, text in cases:
+        (fast, "as fast as responses arrive, 32 at once"),
+        (within, "as fast as responses arrive, while p99 is within 80 ms"),
+    ):
         assert describe_plan(index, pace) == (
             f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
             "Ctrl-C keeps the responses so far"
@@ -152,6 +151,7 @@ def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
     found = result(skipping, OK, LATE).as_object()
     assert found.pop("latency_ms")["max"] == 20
     assert found.pop("send_lag_ms")["p99"] == pytest.approx(1, rel=0.03)
+    why = "it isn't a data capture record"
     assert found == {
         "folder": "runs/a",
         "requests": 2,
@@ -160,14 +160,7 @@ def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
         "seconds": 1.235,
         "failures": {"timeout": 1},
         "lines_read": 4,
-        "skipped": [
-            {
-                "file": str(tmp_path / "x.jsonl"),
-                "reason": "it isn't a data capture record",
-                "lines": 2,
-                "first_line": 3,
-            }
-        ],
+        "skipped": [{"file": str(file), "reason": why, "lines": 2, "first_line": 3}],
     }
 
     answered, failed, latency, folder = result(skipping, OK, LATE, LATE).format_lines()
@@ -183,3 +176,84 @@ def test_the_result_is_json_or_lines_and_names_as_many_files_as_a_screen_shows(
             skipped.add(f"file {number:02}", 0, "it is odd")
         shown = [f"file {number:02}: skipped: it is odd" for number in range(SHOWN)]
         assert format_skipped(skipped.counts) == shown + more
+
+
+# --- what is kept, and what a kill leaves of it
+
+CAME = recorded(b"\x00other", "a/b", status=200, latency_ms=1.5)
+HERE = "captured/x.jsonl"
+
+
+def replayed(number: int, **more: RecordedAnswer) -> AnswerPair:
+    captured = request(number, file=HERE, line=number + 1, accept="a/b")
+    return AnswerPair(request=captured, answered=CAME, send_lag_ms=0.25, **more)
+
+
+def kept(folder: Path, *numbers: int) -> Path:
+    with AnswerLog(folder) as log:
+        for number in numbers:
+            log.append(replayed(number))
+    return folder / ANSWERS
+
+
+def test_what_is_kept_is_private_and_read_again_with_another_targets_answer(tmp_path: Path) -> None:
+    kept(tmp_path, 0)
+    (pair,) = read_pairs(tmp_path)
+    assert (pair.request.body, pair.expected_response) == (request(0).body, request(0).answer)
+    assert (pair.answered, pair.send_lag_ms) == (CAME, 0.25)
+    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
+
+    with AnswerLog(tmp_path / "of two") as log:
+        log.append(replayed(0, other=SILENT))
+    (pair,) = read_pairs(tmp_path / "of two")
+    assert pair.expected_response == SILENT
+
+
+@pytest.mark.parametrize("cut", [1, 200])
+def test_a_line_that_a_kill_cut_off_is_answered_again(tmp_path: Path, cut: int) -> None:
+    file = kept(tmp_path, 0, 1)
+    file.write_bytes(file.read_bytes()[:-cut])
+    with AnswerLog(tmp_path) as log:
+        assert log.answered[HERE] == {1}
+        log.append(replayed(1))
+    assert [pair.request.line for pair in read_pairs(tmp_path)] == [1, 2]
+
+
+def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
+    file = kept(tmp_path, 0, 1, 2)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"event-1", b"event-9")
+    file.write_bytes(b"".join(lines))
+    assert [pair.request.line for pair in read_pairs(tmp_path)] == [1, 3]
+
+
+def test_what_is_kept_can_be_replayed_itself_but_not_twice_at_once(tmp_path: Path) -> None:
+    file = kept(tmp_path, 0, 1)
+    index = CaptureIndex(LocalPlace(file))
+    assert [again.body for again in index] == [request(0).body, request(1).body]
+    with AnswerLog(tmp_path), pytest.raises(BlockingIOError):
+        AnswerLog(tmp_path)
+
+
+def test_what_failed_that_had_not_failed_is_a_failure_and_latencies_are_of_all() -> None:
+    refused = recorded(b"", "text/html", status=400)
+    cases: list[tuple[RecordedAnswer | None, RecordedAnswer, dict[str, int]]] = [
+        (ANSWER, ANSWER, {}),
+        (ANSWER, refused, {"400": 1}),
+        (None, refused, {"400": 1}),
+        (refused, recorded(b"", "a/b", status=424), {}),  # SageMaker's for a container's 400
+        (refused, SILENT, {"timeout": 1}),
+        (refused, ANSWER, {}),
+    ]
+    for captured, now, failures in cases:
+        summary = ReplaySummary()
+        summary.add(AnswerPair(request=request(answer=captured), answered=now))
+        assert summary.failures == failures
+
+    summary = ReplaySummary()
+    for number in range(2500):
+        answered = recorded(b"", "a/b", status=200, latency_ms=number / 10)
+        summary.add(AnswerPair(request=request(), answered=answered, send_lag_ms=number / 100))
+    assert summary.latencies.count == 2500
+    assert summary.latencies.p50_ms == pytest.approx(125, rel=0.01)
+    assert summary.send_lags.p99_ms == pytest.approx(24.75, rel=0.01)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.measured import document
 from servable.measured.document import Cell, Tab, format_cell
@@ -20,7 +19,7 @@ from servable.replay.compare.gate import ReplayVerdict, format_confidence, list_
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
-from tests.servable.replay.pairs import DEFAULTS, comparison_of, in_json, pair_of, pairs, recorded
+from tests.servable.replay.pairs import comparison_of, in_json, pair_of, pairs, recorded
 
 
 def several(
@@ -60,11 +59,9 @@ def texts(tab: Tab, table: int = 0) -> list[list[str]]:
 def test_the_page_begins_with_the_verdict_in_color_and_has_no_chart_without_differences(
     tmp_path: Path, changed: Comparison
 ) -> None:
-    file = page.write_page(
-        tmp_path, changed, title="a against b", where="captured: x", gate=NOT_MET
-    )
-    text = file.read_text()
-    names = [*changed.outputs, "a against b", "captured: x", "too many"]
+    said = {"title": "a against b", "where": "captured: x"}
+    text = page.write_page(tmp_path, changed, gate=NOT_MET, **said).read_text()
+    names = [*changed.outputs, *said.values(), "too many"]
     assert [name for name in names if name not in text] == []
     body = text.partition("<h1>a against b</h1>")[2].lstrip()
     verdict = '<p><strong class="verdict does-not-hold">Does not hold</strong> The gate is not met: 20 of 20'
@@ -105,7 +102,7 @@ def test_outputs_stand_with_counts_and_marks_and_ignored_ones_last(
     assert texts(tab)[-1][0] == "id"
 
     infinite = in_json(0, *({"predictions": [[value]]} for value in (math.inf, 1.0)))
-    assert texts(tabs_of(monkeypatch, comparison_of(iter([infinite])))["outputs"])[0][5] == "1"
+    assert texts(tabs_of(monkeypatch, comparison_of([infinite]))["outputs"])[0][5] == "1"
 
     marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
     assert marks == {"score": "failed", "label": "failed", "id": ""}
@@ -124,7 +121,7 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
     assert where.endswith("a.jsonl, line 1")
 
     numbers = (recorded(b'{"predictions": [[%d.0]]}' % value) for value in (100, 101))
-    comparison = comparison_of(iter([pair_of(0, *numbers)]))
+    comparison = comparison_of([pair_of(0, *numbers)])
     # Off by 1 of 100, and the tolerance of numbers in JSON is 1e-5 of the number.
     assert texts(tabs_of(monkeypatch, comparison)["differences"])[0][1] == "1,000"
 
@@ -148,9 +145,8 @@ def test_the_only_output_is_the_signature_s(environment: Environment, project: P
     assert _find_only_output(environment(), None) == "prob"
     assert _find_only_output(None, None) == UNNAMED_OUTPUT
 
-    sha = "0" * 64
-    stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
-    loaded: ValidFile = environment(**{'saved_model = "model"': stored})
+    stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{"0" * 64}" }}'
+    loaded = environment(**{'saved_model = "model"': stored})
     assert _find_only_output(loaded, None) == UNNAMED_OUTPUT
     for variant, name in [("primary", "prob"), ("other", UNNAMED_OUTPUT)]:
         assert _find_only_output(environment(), variant) == name
@@ -159,51 +155,42 @@ def test_the_only_output_is_the_signature_s(environment: Environment, project: P
     (project / "model" / "1" / "saved_model.pb").unlink()
     assert _find_only_output(loaded, None) == UNNAMED_OUTPUT
 
-    # --- the outputs of the model
-    comparison = Comparison(DEFAULTS, only_output="prob")
-    comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
-    comparison.finish()
-    assert list(comparison.outputs) == ["prob"]
+    pair = pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV))
+    assert list(comparison_of([pair], only_output="prob").outputs) == ["prob"]
 
 
 # --- the pictures
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
-    """Return the figure instead of its PNG."""
-    with monkeypatch.context() as patch:
-        patch.setattr(document, "render_png", lambda figure: figure)
-        return draw(*given)
-
-
 def test_the_chart_has_the_largest_share_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "render_png", lambda figure: figure)
+
+    def draw(comparison: Comparison) -> Any:
+        figure: Any = page.draw_shares(comparison)
+        (axes,) = figure.axes
+        return axes
+
     def pair(number: int) -> AnswerPair:
         before = {"b": 1.0, "a": 1.0, "c": 1.0}
         after = before | {"a": 2.0} | ({"b": 2.0} if number < 5 else {})
         return in_json(number, {"predictions": [before]}, {"predictions": [after]})
 
     comparison = comparison_of(map(pair, range(10)))
-    assert [line.split(":")[0] for line in list_exceeded(comparison, Replay())] == [
-        "Output a",
-        "Output b",
-    ]
-    (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes
+    sentences = list_exceeded(comparison, Replay())
+    assert [line.split(":")[0] for line in sentences] == ["Output a", "Output b"]
+    axes = draw(comparison)
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert dict(zip(names, [bar.get_width() for bar in axes.patches], strict=True)) == {
-        "a": 100.0, "b": 50.0,
-    }  # fmt: skip
+    assert (names, [bar.get_width() for bar in axes.patches]) == (["a", "b"], [100.0, 50.0])
     assert [text.get_text() for text in axes.texts] == [" 100 %", " 50 %"]
     assert axes.get_yticks().tolist() == [1, 0]
     assert axes.get_xlim() == pytest.approx((0, 115))
 
     before = {f"{'x' * 20}{number:05}": 1.0 for number in range(20)} | {"x" * 24: 1.0}
     sides = ({"predictions": [dict.fromkeys(before, value)]} for value in (1.0, 2.0))
-    comparison = comparison_of(iter([in_json(0, *sides)]))
-    (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes
+    axes = draw(comparison_of([in_json(0, *sides)]))
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert (len(names), names[0]) == (12, f"{'x' * 20}000…")
 
     sides = (recorded(b'{"predictions": [{"a": 1%s}]}' % more) for more in (b"", b', "b": 1'))
-    comparison = comparison_of(iter([pair_of(0, *sides)]))
-    (axes,) = drawn(monkeypatch, page.draw_shares, comparison).axes
+    axes = draw(comparison_of([pair_of(0, *sides)]))
     assert [text.get_text() for text in axes.texts] == [" added"]

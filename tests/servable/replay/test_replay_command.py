@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +15,15 @@ from servable.captured.lines import format_line
 from servable.replay.answers import read_pairs
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
+from tests.conformance.asking import eventually
 from tests.servable.replay.captures import NINE, request, written
-from tests.servable.replay.test_capture_lines import INPUT, METADATA
-from tests.servable.replay.test_hostile_recordings import HOSTILE
+from tests.servable.replay.test_capture_lines import HOSTILE, INPUT, METADATA
 from tests.servable.test_terminal_output import controls
-from tests.servable.tune.servers import OK, Answer, Server
+from tests.servable.tune.servers import OK, Server
 
 pytestmark = pytest.mark.long
 
 COUNT = 40
-PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -54,32 +51,21 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, Any, str]:
     return process.returncode, json.loads(out) if out.startswith("{") else out, words
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert holds()
-
-
 def lines_kept(folder: Path) -> list[int]:
     return sorted(
         pair.request.line for run in (folder / RUNS).glob("*/") for pair in read_pairs(run)
     )
 
 
-def answered(number: int, headers: dict[str, str], body: bytes) -> Answer:
-    return OK
-
-
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_same_command_goes_on_after_it_was_ended(place: Path, end: signal.Signals) -> None:
-    with Server(answered) as server:
+    with Server(lambda *_: OK) as server:
         first = started(place, server.url)
-        until(lambda: len(server.asked) > 10)
+        assert eventually(lambda: len(server.asked) > 10)
         family = psutil.Process(first.pid).children(recursive=True)
         first.send_signal(end)
         code, _, words = ended(first)
-        until(lambda: not any(map(psutil.Process.is_running, family)))
+        assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
         sent = len(server.asked)
         again, said, _ = ended(started(place, server.url, "--json"))
     assert (code, again) == (130 if end == signal.SIGINT else -9, 0)
@@ -95,14 +81,14 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
     """More requests wait than the sending process takes in."""
     hour = [request(number, time=NINE + 3600) for number in range(3000)]
     written(tmp_path / "captured" / "x.jsonl", request(0), *hour)
-    with Server(answered) as server:
+    with Server(lambda *_: OK) as server:
         process = started(tmp_path, server.url)
-        until(lambda: len(server.asked) > 0)
+        assert eventually(lambda: len(server.asked) > 0)
         family = psutil.Process(process.pid).children(recursive=True)
         assert family
         process.kill()
         ended(process)
-        until(lambda: not any(map(psutil.Process.is_running, family)))
+        assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
 
 
 def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:

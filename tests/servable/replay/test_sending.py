@@ -30,7 +30,6 @@ GIVEN = [
     (NINE + 12, request(1, content_type="text/csv")),
     (NINE + 13, request(2)),
 ]
-ECHO = "tests.servable.replay.echo_worker"
 
 
 def echoed(replayed: AnswerPair) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def echoed(replayed: AnswerPair) -> dict[str, Any]:
 
 @pytest.fixture
 def echoes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_MODULE", ECHO)
+    monkeypatch.setattr(sending, "_MODULE", "tests.servable.replay.echo_worker")
 
 
 @pytest.mark.long
@@ -50,10 +49,8 @@ def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) 
     with ReplaySender([TARGET, OTHER], PACE, variables=variables) as sender:
         echo = list(sender.replay(GIVEN))
     by_number = sorted(echo, key=lambda pair: pair.request.event_id)
-    assert echoed(by_number[0])["plan"] == {
-        "targets": [asdict(TARGET), asdict(OTHER)],
-        "pace": [True, 80.0],
-    }
+    targets = [asdict(TARGET), asdict(OTHER)]
+    assert echoed(by_number[0])["plan"] == {"targets": targets, "pace": [True, 80.0]}
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
     assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
@@ -61,13 +58,9 @@ def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) 
     assert [replayed.request.body for replayed in echo] == bodies
     assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
     nothing = dict.fromkeys(("custom_attributes", "accept", "target_model"))
+    headers = {"custom_attributes": "tier=gold", "accept": "a/b", "target_model": "m"}
     assert [echoed(replayed)["headers"] for replayed in by_number[:2]] == [
-        {
-            "content_type": "application/json",
-            "custom_attributes": "tier=gold",
-            "accept": "a/b",
-            "target_model": "m",
-        },
+        {"content_type": "application/json", **headers},
         {"content_type": "text/csv", **nothing},
     ]
 
@@ -107,9 +100,7 @@ def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends
     answered: list[str] = []
     with ReplaySender([TARGET], PACE) as sender:
         process = psutil.Process(sender._process.pid)
-        assert (
-            os.getpgid(sender._process.pid) == sender._process.pid
-        )  # Ctrl-C reaches this process only
+        assert os.getpgid(process.pid) == process.pid  # Ctrl-C reaches this process only
         with pytest.raises(OSError, match="gone"):
             answered.extend(pair.request.event_id for pair in sender.replay(breaking()))
     assert answered == ["event-0"]
@@ -174,26 +165,24 @@ def test_the_first_100_responses_decide_how_many_requests_are_sent_at_once(
     objective_ms: float | None, status: int, before: int, after: int
 ) -> None:
     """A response comes when as many requests are here as may be sent at once."""
-    lock, here, most = threading.Lock(), 0, Counter[bool]()
+    lock, here, most = threading.Lock(), set[int](), Counter[bool]()
     first, then = threading.Barrier(before), threading.Barrier(after)
 
     def answer(number: int, headers: dict[str, str], body: bytes) -> Answer:
-        nonlocal here
         with lock:
-            here += 1
+            here.add(number)
             # The hundredth response may be under way when the next request comes.
-            most[number > 100] = max(most[number > 100], here)
+            most[number > 100] = max(most[number > 100], len(here))
         (first if number < 100 else then).wait(timeout=30)
         with lock:
-            here -= 1
+            here.remove(number)
         return status, *OK[1:]
 
     count = 64 if objective_ms is None else 109
     pace = ReplayPace(as_fast=True, objective_ms=objective_ms)
-    with (
-        Server(answer) as server,
-        ReplaySender([build_container_target(server.url)], pace) as sender,
-    ):
-        pairs = list(sender.replay((NINE, request(number)) for number in range(count)))
+    with Server(answer) as server:
+        target = build_container_target(server.url)
+        with ReplaySender([target], pace) as sender:
+            pairs = list(sender.replay((NINE, request(number)) for number in range(count)))
     assert {pair.answered.status for pair in pairs} == {status}
     assert most == ({False: before} if objective_ms is None else {False: before, True: after})

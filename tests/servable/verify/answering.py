@@ -2,7 +2,7 @@
 
 import functools
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import boto3
@@ -12,6 +12,7 @@ from botocore.validate import ParamValidator
 
 from servable.project import account as aws_account
 from servable.verify.deployed import DeployedStack, Resource
+from servable.verify.difference import Difference
 
 NUMBER, REGION, TIME = "111111111111", "us-east-1", "2026-11-29T00:00:00Z"
 Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None
@@ -78,34 +79,24 @@ def _client(service: str) -> tuple[Any, list[AnsweringAccount]]:
         context["parameters"] = dict(params)
 
     def give(model: Any, context: dict[str, Any], **_: Any) -> tuple[Any, Mapping[str, Any]]:
-        return type("Http", (), {"status_code": 200}), account[0].answer(
-            model, context["parameters"]
-        )
+        answer = account[0].answer(model, context["parameters"])
+        return type("Http", (), {"status_code": 200}), answer
 
     client.meta.events.register("provide-client-params", keep)
     client.meta.events.register("before-call", give)
     return client, account
 
 
-def stack(
-    account: AnsweringAccount,
-    *resources: Resource,
-    status: str = "UPDATE_COMPLETE",
-    template: Mapping[str, Any] | None = None,
-) -> DeployedStack:
+def stack(account: AnsweringAccount, *resources: Resource) -> DeployedStack:
     return DeployedStack(
-        account=account,
-        name="prod-endpoint",
-        status=status,
-        template=template or {"Resources": {}},
-        resources=resources,
+        account=account, name="prod-endpoint", status="", template={}, resources=resources
     )
 
 
 def resource(kind: str, physical: str, **properties: Any) -> Resource:
-    return Resource(
-        logical=f"{kind.rsplit(':', 1)[-1]}1",
-        type=f"AWS::{kind}",
-        physical=physical,
-        properties=properties,
-    )
+    logical = f"{kind.rsplit(':', 1)[-1]}1"
+    return Resource(logical=logical, type=f"AWS::{kind}", physical=physical, properties=properties)
+
+
+def keys(found: Iterable[Difference]) -> list[tuple[str, str, str]]:
+    return [(each.kind, each.resource, each.key) for each in found]

@@ -1,11 +1,13 @@
 """What an endpoint answers, how fast it was, and what its archives and images are."""
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -18,13 +20,15 @@ from servable.verify.difference import Difference, Report
 from tests.conftest import VALID, valid
 from tests.servable.verify.answering import Answer, AnsweringAccount, body, resource, stack
 
-TIME = datetime(2026, 11, 29, 10, 0, 30, tzinfo=UTC)
+TIME = datetime(2026, 11, 29, 11, 0, 30, tzinfo=timezone(timedelta(hours=1)))  # 10:00 UTC
 GOLDEN = """
 [models.ranker.golden]
 request = "request.json"
 answer = "answer.json"
 """
 ENDPOINT = {"EndpointStatus": "InService", "LastModifiedTime": TIME}
+QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
+SERVING = "arn:aws:iam::111111111111:role/path/serving"
 
 
 @pytest.fixture
@@ -40,20 +44,20 @@ def loaded(root: Path, text: str = VALID) -> ValidFile:
     return valid(found)
 
 
-def ask(environment: Environment, **answers: Answer) -> tuple[Report, AnsweringAccount]:
-    account = AnsweringAccount(**answers)
-    report = Report(environment="prod")
+def ask(
+    environment: Environment, predicted: float = 0.5, /, **answers: Answer
+) -> tuple[Report, AnsweringAccount]:
+    """Compare with an endpoint that predicts this number."""
+    content = json.dumps({"predictions": [predicted]}).encode()
+    invoke: dict[str, Answer] = {"InvokeEndpoint": lambda asked: {"Body": body(content)}}
+    account, report = AnsweringAccount(**invoke | answers), Report(environment="prod")
     report.add(golden.compare_responses(account, environment, report))
     return report, account
 
 
-def says(text: str) -> Answer:
-    return lambda asked: {"Body": body(text.encode())}
-
-
 def test_a_known_answer_is_compared_with_that_of_the_variant_or_why_it_is_none(files: Path) -> None:
     environment = loaded(files, VALID + GOLDEN).environment
-    report, account = ask(environment, InvokeEndpoint=says('{"predictions": [0.50001]}'))
+    report, account = ask(environment, 0.50001)
     assert (report.differences, report.answers, report.notes) == ([], "compared", [])
     ((_, asked),) = account.calls
     assert asked == {
@@ -62,34 +66,29 @@ def test_a_known_answer_is_compared_with_that_of_the_variant_or_why_it_is_none(f
         "ContentType": "application/json",
         "TargetVariant": "primary",
     }
-    report, _ = ask(environment, InvokeEndpoint=says('{"predictions": [0.7]}'))
+    report, _ = ask(environment, 0.7)
     (found,) = report.differences
     assert (found.kind, found.resource) == ("golden answer", "ranker/primary")
-    assert (found.wanted, found.found) == (0.5, 0.7)
+    assert (found.wanted, found.found, report.answers) == (0.5, 0.7, "compared")
     assert found.key.startswith("request.json: ")
-    assert report.answers == "compared"
 
-    environment = loaded(files, VALID + GOLDEN).environment
-
-    def fail(asked: object) -> None:
-        error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
-        raise ClientError(error, "InvokeEndpoint")
-
-    report, _ = ask(environment, InvokeEndpoint=fail)
+    error = {"Error": {"Code": "ModelError", "Message": "worker died"}}
+    failure = Mock(side_effect=ClientError(error, "InvokeEndpoint"))
+    report, _ = ask(environment, InvokeEndpoint=failure)
     (found,) = report.differences
     assert (found.wanted, "worker died" in str(found.found)) == (golden.NO_ANSWER, True)
     assert report.answers == "not compared"
 
 
 def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> None:
-    report, _ = ask(loaded(files).environment)
-    assert (report.answers, report.differences) == ("not asked", [])
-    assert report.notes == [
-        "primary: no golden request was sent, because the model has none; set models.NAME.golden"
-    ]
+    report, account = ask(loaded(files).environment)
+    assert (report.answers, report.differences, account.calls) == ("not asked", [], [])
+    (note,) = report.notes
+    told = "no golden request was sent, because the model has none; set models.NAME.golden"
+    assert note == f"primary: {told}"
     (files / "answer.json").unlink()
     environment = loaded(files, VALID + GOLDEN).environment
-    report, _ = ask(environment, InvokeEndpoint=says("{}"))
+    report, _ = ask(environment)
     assert (report.answers, report.differences) == ("not compared", [])
     assert report.notes == [
         "ranker/primary: request.json was answered, but there is no answer to compare: "
@@ -98,44 +97,33 @@ def test_without_a_golden_request_or_answer_nothing_is_compared(files: Path) -> 
     (files / "request.json").unlink()
     report, account = ask(environment)
     (found,) = report.differences
-    said = ("a file", "No such file or directory", "not asked")
-    assert (found.wanted, found.found, report.answers) == said
-    assert account.calls == []
+    assert (found.wanted, found.found) == ("a file", "No such file or directory")
+    assert (report.answers, account.calls) == ("not asked", [])
 
 
 def test_the_variant_of_which_least_is_known_decides(files: Path) -> None:
     second = '\n[variants.second]\nmodel = "other"\ninstance_type = "ml.c5.xlarge"\n'
     other = '\n[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
     shadow = second.replace("second", "next") + "shadow = true\n"
-    text = VALID + GOLDEN + other + second
-    report, account = ask(
-        loaded(files, text).environment, InvokeEndpoint=says('{"predictions": [0.5]}')
-    )
+    report, account = ask(loaded(files, VALID + GOLDEN + other + second).environment)
     assert (report.answers, len(account.calls)) == ("not asked", 1)
-    report, _ = ask(
-        loaded(files, VALID + GOLDEN + other + shadow).environment,
-        InvokeEndpoint=says('{"predictions": [0.5]}'),
-    )
+    report, _ = ask(loaded(files, VALID + GOLDEN + other + shadow).environment)
     assert (report.answers, report.notes) == ("compared", [])
 
 
 def test_each_model_of_a_multi_model_endpoint_is_asked(files: Path) -> None:
     several = '[models.all]\nmulti_model = ["ranker"]\ntensorflow = "2.20"\nserver_memory_gib = 1\n'
     text = VALID.replace('model = "ranker"\n', 'model = "all"\n') + several + GOLDEN
-    _, account = ask(loaded(files, text).environment, InvokeEndpoint=says("{}"))
+    _, account = ask(loaded(files, text).environment)
     ((_, asked),) = account.calls
     assert (asked["TargetVariant"], asked["TargetModel"]) == ("primary", "ranker.tar.gz")
 
 
-QUEUED = VALID + GOLDEN + "\n[asynchronous]\n"
-
-
 def queue(*stored: tuple[str, str], count: int = 1) -> dict[str, Answer]:
     """The answers of an asynchronous endpoint whose bucket has these objects."""
-    objects = dict(stored)
 
     def get(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        text = objects.get(f"s3://{asked['Bucket']}/{asked['Key']}")
+        text = dict(stored).get(f"s3://{asked['Bucket']}/{asked['Key']}")
         return None if text is None else {"Body": body(text.encode())}
 
     return {
@@ -155,12 +143,11 @@ def queue(*stored: tuple[str, str], count: int = 1) -> dict[str, Answer]:
 def test_an_asynchronous_request_goes_through_the_bucket_while_an_instance_runs(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report, account = ask(loaded(files, QUEUED).environment, **queue(count=0))
+    environment = loaded(files, QUEUED).environment
+    report, account = ask(environment, **queue(count=0))
     assert (report.answers, report.differences) == ("not asked", [])
     assert "since no instance or copy runs" in report.notes[0]
     assert "PutObject" not in dict(account.calls)
-
-    environment = loaded(files, QUEUED).environment
     answers = queue(("s3://queue/answers/1", '{"predictions": [0.5]}'))
     report, account = ask(environment, **answers)
     assert (report.answers, report.differences) == ("compared", [])
@@ -178,43 +165,37 @@ def test_an_asynchronous_request_goes_through_the_bucket_while_an_instance_runs(
 
 
 def test_a_component_is_asked_by_its_name_while_a_copy_runs(files: Path) -> None:
+    served = (
+        'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
+    )
+    text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
+    environment = loaded(files, text).environment
     for copies in [0, 1]:
-        served = 'instance_type = "ml.g5.xlarge"\n[variants.primary.components.first]\nmodel = "ranker"\n'
-        text = VALID.replace('model = "ranker"\ninstance_type = "ml.c5.xlarge"\n', served) + GOLDEN
         described = {"RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": copies}}
-        report, account = ask(
-            loaded(files, text).environment,
-            DescribeInferenceComponent=described,
-            InvokeEndpoint=says('{"predictions": [0.5]}'),
-        )
+        report, account = ask(environment, DescribeInferenceComponent=described)
         asked = [parameters.get("InferenceComponentName") for _, parameters in account.calls]
         assert asked == ["ranker-first"] * (1 + copies)
         known = ("compared", 0) if copies else ("not asked", 1)
         assert (report.answers, len(report.notes)) == known
 
 
-def minutes(*latencies_ms: float) -> dict[str, Any]:
-    return {
-        "Datapoints": [
-            {"Timestamp": TIME + timedelta(minutes=at), "ExtendedStatistics": {"p99": ms * 1000}}
-            for at, ms in reversed(list(enumerate(latencies_ms)))
-        ]
-    }
-
-
 def look_at(
     root: Path, *latencies_ms: float, limit: str = "p99_latency_ms = 100\nwindow_minutes = 2\n"
 ) -> tuple[list[Difference], dict[str, Any], list[str]]:
-    report, points = Report(environment="prod"), minutes(*latencies_ms)
-    account = AnsweringAccount(DescribeEndpoint=ENDPOINT, GetMetricStatistics=points)
+    points = [
+        {"Timestamp": TIME + timedelta(minutes=at), "ExtendedStatistics": {"p99": ms * 1000}}
+        for at, ms in reversed(list(enumerate(latencies_ms)))
+    ]
+    account = AnsweringAccount(
+        DescribeEndpoint=ENDPOINT, GetMetricStatistics={"Datapoints": points}
+    )
+    report = Report(environment="prod")
     environment = loaded(root, f"{VALID}\n[alarms]\n{limit}").environment
     report.add(alarms.compare_latency(account, environment, report.measured))
     asked = dict(account.calls)["GetMetricStatistics"]
-    assert (asked["StartTime"], asked["EndTime"]) == (
-        TIME.replace(second=0),
-        TIME + timedelta(minutes=15),
-    )
-    assert asked["Period"] == 60
+    assert (asked["StartTime"], asked["EndTime"], asked["Period"]) == (
+        TIME.replace(second=0), TIME + timedelta(minutes=15), 60
+    )  # fmt: skip
     assert asked["Dimensions"] == [
         {"Name": "EndpointName", "Value": "ranker"},
         {"Name": "VariantName", "Value": "primary"},
@@ -224,9 +205,8 @@ def look_at(
 
 def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Path) -> None:
     found, measured, notes = look_at(files, 50, 101, 250)
-    assert [(each.kind, each.found) for each in found] == [
-        ("slower since the update", "250.0 in the worst of 3 minutes")
-    ]
+    slower = ("slower since the update", "250.0 in the worst of 3 minutes")
+    assert [(each.kind, each.found) for each in found] == [slower]
     assert measured == {"primary": {"p99_latency_ms": 250, "alarm_ms": 100, "minutes": 3}}
     found, _, notes = look_at(files, 101, 50, 101)
     assert (found, len(notes)) == ([], 1)
@@ -239,11 +219,10 @@ def test_slow_minutes_count_where_they_last_as_long_as_the_alarm_takes(files: Pa
 
 
 def bytes_of(content: bytes | None) -> dict[str, Answer]:
-    return {
-        "GetObject": None if content is None else (lambda asked: {"Body": body(content)}),
-        "HeadObject": None if content is None else {},
-        "ListObjectsV2": {"KeyCount": 0 if content is None else 1},
-    }
+    if content is None:
+        return {"GetObject": None, "HeadObject": None, "ListObjectsV2": {"KeyCount": 0}}
+    get: Answer = lambda asked: {"Body": body(content)}  # noqa: E731
+    return {"GetObject": get, "HeadObject": {}, "ListObjectsV2": {"KeyCount": 1}}
 
 
 def check_archive(
@@ -256,29 +235,28 @@ def check_archive(
 
 
 def test_a_pinned_archive_and_a_package_are_read_and_compared_by_their_hash(files: Path) -> None:
-    pinned = {
-        "ModelDataUrl": "s3://b/k.tar.gz",
-        "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
-    }
-    assert check_archive(files, pinned, **bytes_of(b"good")) == ([], [])
+    good, variables = bytes_of(b"good"), {model.PINNED: hashlib.sha256(b"good").hexdigest()}
+    pinned = {"ModelDataUrl": "s3://b/k.tar.gz", "Environment": variables}
+    assert check_archive(files, pinned, **good) == ([], [])
     ((other,), _) = check_archive(files, pinned, **bytes_of(b"evil"))
     assert (other.kind, other.resource) == ("artefact changed", "s3://b/k.tar.gz")
     assert other.found == hashlib.sha256(b"evil").hexdigest()
     ((gone,), _) = check_archive(files, pinned, **bytes_of(None))
     assert gone.kind == "artefact missing"
 
-    container = {
-        "ModelPackageName": "p",
-        "Environment": {model.PINNED: hashlib.sha256(b"good").hexdigest()},
-    }
-    good = bytes_of(b"good")
-    approved = check_archive(files, container, DescribeModelPackage=version("Approved"), **good)
-    assert approved == ([], [])
-    rejected = version("Rejected")
-    ((other,), _) = check_archive(files, container, DescribeModelPackage=rejected, **good)
-    assert (other.kind, other.found) == ("model package", "Rejected")
-    ((gone,), _) = check_archive(files, container, DescribeModelPackage=None)
-    assert gone.kind == "model package missing"
+    def check_package(status: str | None) -> list[tuple[str, object]]:
+        containers = {"Containers": [{"ModelDataUrl": "s3://b/k.tar.gz"}]}
+        shown = {"ModelApprovalStatus": status, "InferenceSpecification": containers}
+        package = {"ModelPackageName": "p", "Environment": variables}
+        found, notes = check_archive(
+            files, package, DescribeModelPackage=shown if status else None, **good
+        )
+        assert notes == []
+        return [(each.kind, each.found) for each in found]
+
+    assert check_package("Approved") == []
+    assert check_package("Rejected") == [("model package", "Rejected")]
+    assert [kind for kind, _ in check_package(None)] == ["model package missing"]
 
 
 def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path) -> None:
@@ -288,9 +266,8 @@ def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path
     assert check_archive(files, {})[0] == []
 
     found, _ = check_archive(files, {"ModelDataUrl": "s3://b/p/"}, **bytes_of(b"x"))
-    assert [(each.kind, each.resource) for each in found] == [
-        ("artefact changed", "s3://b/p/ranker.tar.gz")
-    ]
+    changed = ("artefact changed", "s3://b/p/ranker.tar.gz")
+    assert [(each.kind, each.resource) for each in found] == [changed]
     source = {"ModelDataSource": {"S3DataSource": {"S3Uri": "s3://b/p/"}}}
     found, _ = check_archive(files, source, **bytes_of(None))
     assert [each.kind for each in found] == ["artefact missing"]
@@ -299,13 +276,6 @@ def test_an_archive_is_there_and_those_of_a_prefix_are_found_by_name(files: Path
         found, (note,) = check_archive(files, source, **bytes_of(content))
         assert [each.kind for each in found] == kinds
         assert note.startswith("the archive's bytes weren't compared: ")
-
-
-def version(status: str) -> dict[str, Any]:
-    return {
-        "ModelApprovalStatus": status,
-        "InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://b/k.tar.gz"}]},
-    }
 
 
 def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: Path) -> None:
@@ -317,33 +287,14 @@ def test_an_image_whose_patches_ended_is_named_or_accepted_with_a_reason(files: 
         return [each.kind for each in report.differences], report.notes
 
     environment = loaded(files).environment
-    assert check("2.19", environment) == (["ended image"], [])
-    assert check("2.20", environment) == ([], [])
-    assert check("", environment) == ([], [])
+    for tag, kinds in (("2.19", ["ended image"]), ("2.20", []), ("", [])):
+        assert check(tag, environment) == (kinds, [])
     accepting = environment.model_copy(update={"acknowledge": {model.IMAGE_RULE: "until May"}})
     kinds, (note,) = check("2.19", accepting)
     assert (kinds, note.endswith("accepted: until May")) == ([], True)
 
 
-SERVING = "arn:aws:iam::111111111111:role/path/serving"
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "begins"),
-    [
-        ("endpoint configuration missing", "c", "no, because of its configuration"),
-        ("model missing", "m", "no, because of its model"),
-        ("artefact changed", "s3://b/k", "no, because of its model"),
-        ("role permissions", "serving/put", "no, because of its execution role"),
-        ("policy on role missing", "serving: arn:x/y", "no, because of its execution role"),
-        ("role permissions", "other", "yes"),
-        ("IAM Policy missing", "policy", "no, because of its execution role"),
-        ("IAM Policy missing", "else", "yes"),
-        ("endpoint status", "ranker", "no, because of its health"),
-        ("alarm missing", "a", "yes"),
-    ],
-)
-def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str) -> None:
+def test_what_keeps_aws_from_patching_is_named() -> None:
     deployed = stack(
         AnsweringAccount(),
         resource("SageMaker::Model", "m", ExecutionRoleArn=SERVING),
@@ -351,9 +302,32 @@ def test_what_keeps_aws_from_patching_is_named(kind: str, name: str, begins: str
         resource("IAM::Policy", "policy", Roles=["serving"]),
         resource("IAM::Policy", "else", Roles=["another"]),
     )
-    said = describe_patching(deployed, [Difference(kind=kind, resource=name, remedy="")])
-    assert said.startswith(begins)
-    assert said.startswith("yes") or f"{kind} ({name})" in said
-    assert "nor is" not in describe_patching(deployed, [])
+    because = "no, because of its"
+    for kind, name, begins in (
+        ("endpoint configuration missing", "c", f"{because} configuration"),
+        ("model missing", "m", f"{because} model"),
+        ("artefact changed", "s3://b/k", f"{because} model"),
+        ("role permissions", "serving/put", f"{because} execution role"),
+        ("policy on role missing", "serving: arn:x/y", f"{because} execution role"),
+        ("role permissions", "other", "yes"),
+        ("IAM Policy missing", "policy", f"{because} execution role"),
+        ("IAM Policy missing", "else", "yes"),
+        ("role trust", "serving", f"{because} execution role"),
+        ("role trust", "sender", "yes"),
+        ("endpoint status", "ranker", f"{because} health"),
+        ("alarm missing", "a", "yes"),
+    ):
+        said = describe_patching(deployed, [Difference(kind, name, "")])
+        assert said.startswith(begins)
+        assert said.startswith("yes") or f"{kind} ({name})" in said
+    gone = Difference("artefact missing", "s3://b/k", "")
+    assert describe_patching(deployed, [gone, Difference("role trust", "serving", "")]) == (
+        f"{because} model: artefact missing (s3://b/k); execution role: role trust (serving)"
+    )
+    for wanted, begins in [("0.187", "yes"), (golden.NO_ANSWER, f"{because} health")]:
+        other = Difference(golden.KIND, "ranker/primary", "", wanted=wanted, found="-0.087")
+        assert describe_patching(deployed, [other]).startswith(begins)
+    whole = describe_patching(deployed, [])
+    assert (whole.startswith("yes"), "nor is" in whole) == (True, False)
     alone = stack(AnsweringAccount(), *deployed.resources[:1])
     assert describe_patching(alone, []).endswith("; nor is serving, which isn't in this stack")

@@ -3,12 +3,10 @@
 import copy
 from typing import Any
 
-import pytest
-
 from servable.verify.deployed import Resource
 from servable.verify.difference import RESTORE, Difference
 from servable.verify.endpoint import compare_batch_models, compare_endpoints
-from tests.servable.verify.answering import AnsweringAccount, resource, stack
+from tests.servable.verify.answering import AnsweringAccount, keys, resource, stack
 
 ROLE = "arn:aws:iam::111111111111:role/serving"
 VARIANT: dict[str, Any] = {
@@ -18,7 +16,9 @@ VARIANT: dict[str, Any] = {
     "InitialInstanceCount": 2,
     "InitialVariantWeight": 9,
 }
+NAMES: dict[str, Any] = {"EndpointName": "ranker", "EndpointConfigName": "config-1"}
 CONTAINER = {"Image": "i:2.20", "ModelDataUrl": "s3://b/k", "Environment": {"WORKERS": "4"}}
+MODEL: dict[str, Any] = {"ExecutionRoleArn": ROLE, "PrimaryContainer": CONTAINER}
 GUARDED = {"RollingUpdatePolicy": {"WaitIntervalInSeconds": 60, "MaximumBatchSize": {
     "Type": "CAPACITY_PERCENT", "Value": 50}}}  # fmt: skip
 
@@ -31,32 +31,19 @@ class Live:
         self.running: dict[str, Any] = {
             "VariantName": "primary", "CurrentWeight": 9.0, "CurrentInstanceCount": 2,
         }  # fmt: skip
-        self.endpoint: Any = {
-            "EndpointName": "ranker",
-            "EndpointConfigName": "config-1",
+        self.endpoint: Any = NAMES | {
             "EndpointStatus": "InService",
             "LastDeploymentConfig": GUARDED,
             "ProductionVariants": [self.running],
         }
         self.variant = copy.deepcopy(one)
         self.config: Any = {"ProductionVariants": [self.variant]}
-        self.models: dict[str, dict[str, Any]] = {
-            name: {"ExecutionRoleArn": ROLE, "PrimaryContainer": copy.deepcopy(CONTAINER)}
-            for name in ("model-1", "by-hand")
-        }
+        self.models = {name: copy.deepcopy(MODEL) for name in ("model-1", "by-hand")}
         self.component: Any = None
         self.resources: list[Resource] = [
-            resource(
-                "SageMaker::Endpoint",
-                "ranker",
-                EndpointName="ranker",
-                EndpointConfigName="config-1",
-                DeploymentConfig=GUARDED,
-            ),
+            resource("SageMaker::Endpoint", "ranker", DeploymentConfig=GUARDED, **NAMES),
             resource("SageMaker::EndpointConfig", "config-1", ProductionVariants=[one]),
-            resource(
-                "SageMaker::Model", "model-1", ExecutionRoleArn=ROLE, PrimaryContainer=CONTAINER
-            ),
+            resource("SageMaker::Model", "model-1", **MODEL),
         ]
 
     def stack(self) -> Any:
@@ -72,12 +59,12 @@ class Live:
         return [each for each in compare_endpoints(self.stack()) if not isinstance(each, str)]
 
     def named(self) -> list[tuple[str, str, str]]:
-        return [(each.kind, each.resource, each.key) for each in self.find()]
+        return keys(self.find())
 
     def scale(self, **more: Any) -> None:
-        more = {"ResourceId": "endpoint/ranker/variant/primary", "MinCapacity": 1} | more
-        kind = "ApplicationAutoScaling::ScalableTarget"
-        self.resources.append(resource(kind, "t", **{"MaxCapacity": 4, **more}))
+        kind, name = "ApplicationAutoScaling::ScalableTarget", "endpoint/ranker/variant/primary"
+        bounds = {"MinCapacity": 1, "MaxCapacity": 4}
+        self.resources.append(resource(kind, "t", ResourceId=name, **bounds, **more))
 
 
 def test_an_endpoint_as_deployed_has_no_difference_and_what_is_missing_is_named() -> None:
@@ -96,10 +83,8 @@ def test_an_endpoint_as_deployed_has_no_difference_and_what_is_missing_is_named(
 
 
 def test_an_endpoint_out_of_service_or_rolled_back_silently_has_its_reason() -> None:
-    for status, remedy in [
-        ("Failed", "the reason: no capacity"),
-        ("Updating", "wait, then verify again"),
-    ]:
+    remedies = {"Failed": "the reason: no capacity", "Updating": "wait, then verify again"}
+    for status, remedy in remedies.items():
         live = Live()
         live.endpoint |= {"EndpointStatus": status, "FailureReason": "no capacity"}
         (found,) = live.find()
@@ -130,12 +115,11 @@ def test_settings_guardrails_and_capture_are_compared_and_names_of_models_are_no
     assert "ProductionVariants[primary].InstancePools" in [each.key for each in live.find()]
 
     live = Live()
-    live.endpoint["LastDeploymentConfig"] = {
-        "RollingUpdatePolicy": {**GUARDED["RollingUpdatePolicy"], "WaitIntervalInSeconds": 0}
-    }
-    assert [(kind, key) for kind, _, key in live.named()] == [
-        ("deployment guardrails", "RollingUpdatePolicy.WaitIntervalInSeconds")
-    ]
+    live.endpoint["LastDeploymentConfig"] = copy.deepcopy(GUARDED)
+    live.endpoint["LastDeploymentConfig"]["RollingUpdatePolicy"]["WaitIntervalInSeconds"] = 0
+    ((kind, _, key),) = live.named()
+    guardrails = ("deployment guardrails", "RollingUpdatePolicy.WaitIntervalInSeconds")
+    assert (kind, key) == guardrails
 
     live = Live()
     live.endpoint["DataCaptureConfig"] = {
@@ -147,10 +131,8 @@ def test_settings_guardrails_and_capture_are_compared_and_names_of_models_are_no
 
 def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
     live = Live()
-    live.models["model-1"]["PrimaryContainer"] |= {
-        "Image": "i:2.19",
-        "Environment": {"WORKERS": "4", "LOG": "1"},
-    }
+    live.models["model-1"]["PrimaryContainer"]["Image"] = "i:2.19"
+    live.models["model-1"]["PrimaryContainer"]["Environment"]["LOG"] = "1"
     live.models["model-1"]["EnableNetworkIsolation"] = True
     assert live.named() == [
         ("model", "model-1", "PrimaryContainer.Image"),
@@ -158,18 +140,12 @@ def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
         ("model", "model-1", "PrimaryContainer.Environment.LOG"),
     ]
 
-    def pools(second: str) -> dict[str, Any]:
-        return {
-            "InstancePools": [
-                {"InstanceType": "ml.c5.xlarge", "Priority": 1},
-                {"InstanceType": "ml.m5.xlarge", "Priority": 2, "ModelNameOverride": second},
-            ]
-        }
-
-    live = Live(**pools("by-hand"))
-    live.resources.append(
-        resource("SageMaker::Model", "by-hand", PrimaryContainer={**CONTAINER, "Image": "i:2.19"})
-    )
+    pools = [
+        {"InstanceType": "ml.c5.xlarge", "Priority": 1},
+        {"InstanceType": "ml.m5.xlarge", "Priority": 2, "ModelNameOverride": "by-hand"},
+    ]
+    live, other = Live(InstancePools=pools), {**CONTAINER, "Image": "i:2.19"}
+    live.resources.append(resource("SageMaker::Model", "by-hand", PrimaryContainer=other))
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
     assert Live(ModelName="of another stack").named() == []
 
@@ -182,7 +158,7 @@ def test_what_models_run_is_compared_each_type_of_a_pool_with_its_own() -> None:
     assert (missing.kind, missing.resource) == ("model missing", "of-batch")
     live.models["of-batch"] = {**live.models["by-hand"], **alone}
     assert list(compare_batch_models(live.stack())) == []
-    live.models["of-batch"]["PrimaryContainer"] = {**CONTAINER, "Image": "i:2.19"}
+    live.models["of-batch"]["PrimaryContainer"] = other
     assert [each.key for each in compare_batch_models(live.stack())] == ["PrimaryContainer.Image"]
 
 
@@ -200,14 +176,12 @@ def test_a_drifted_weight_is_set_back_by_a_command() -> None:
 
 
 def find_drifted(live: Live, *counts: int | None) -> dict[int | None, Difference]:
-    """Return each count that has drifted, with its difference."""
+    """Return each count that has drifted, with its difference. None: SageMaker shows none."""
     drifted = {}
     for count in counts:
-        live.running["CurrentInstanceCount"] = count
-        if count is None:
-            del live.running["CurrentInstanceCount"]
-        if found := live.find():
-            (drifted[count],) = found
+        live.running.pop("CurrentInstanceCount", None)
+        live.running |= {} if count is None else {"CurrentInstanceCount": count}
+        for drifted[count] in live.find():
             assert drifted[count].kind == "drifted count"
     return drifted
 
@@ -237,55 +211,50 @@ def test_the_count_is_the_files_or_lies_in_the_bounds_of_scaling() -> None:
     assert [*find_drifted(Live(ManagedInstanceScaling=managed), 2, 3, 6, 7)] == [2, 7]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "now", "drifted"),
-    [(None, None, False), (3, 3, False), (3, 2, True), (3, None, True)],
-)
-def test_of_serverless_the_provisioned_concurrency_counts(
-    wanted: int | None, now: int | None, drifted: bool
-) -> None:
-    sizes = {"MemorySizeInMB": 2048, "MaxConcurrency": 5}
-    configured = sizes | ({} if wanted is None else {"ProvisionedConcurrency": wanted})
-    live = Live(ServerlessConfig=configured)
-    live.running["CurrentServerlessConfig"] = sizes | (
-        {} if now is None else {"ProvisionedConcurrency": now}
-    )
-    found = live.find()
-    key = "ProvisionedConcurrency"
-    assert [(each.key, each.remedy) for each in found] == [(key, RESTORE)] * drifted
+def test_of_serverless_the_provisioned_concurrency_counts() -> None:
+    def sizes(provisioned: int | None) -> dict[str, int]:
+        found = {"MemorySizeInMB": 2048, "MaxConcurrency": 5}
+        return found if provisioned is None else found | {"ProvisionedConcurrency": provisioned}
+
+    for wanted, now, drifted in [(None, None, 0), (3, 3, 0), (3, 2, 1), (3, None, 1)]:
+        live = Live(ServerlessConfig=sizes(wanted))
+        live.running["CurrentServerlessConfig"] = sizes(now)
+        found = [(each.key, each.remedy) for each in live.find()]
+        assert found == [("ProvisionedConcurrency", RESTORE)] * drifted
 
 
 def test_an_inference_component_is_compared_with_what_its_copies_run() -> None:
     live = Live()
-    wanted = {
-        "ModelName": "by-hand",
-        "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024},
-    }
-    name = {"InferenceComponentName": "ranker-a"}
+    wanted: dict[str, Any] = {
+        "ModelName": "by-hand", "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024}
+    }  # fmt: skip
+    named = {"InferenceComponentName": "ranker-a", "Specification": copy.deepcopy(wanted)}
     live.resources += [
-        resource("SageMaker::InferenceComponent", "c", **name, Specification=wanted),
+        resource("SageMaker::InferenceComponent", "c", **named),
         resource("SageMaker::Model", "by-hand", PrimaryContainer=CONTAINER),
     ]
     assert live.named() == [("inference component missing", "ranker-a", "")]
-    live.component = {
-        "InferenceComponentStatus": "InService", "Specification": copy.deepcopy(wanted),
-    }  # fmt: skip
+    live.component = {"InferenceComponentStatus": "InService", "Specification": wanted}
     assert live.named() == []
     live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.19"
     assert live.named() == [("model", "by-hand", "PrimaryContainer.Image")]
     assert list(compare_batch_models(live.stack())) == []
-    live.models["by-hand"]["PrimaryContainer"]["Image"] = "i:2.20"
-    model = live.models.pop("by-hand")
+    del live.models["by-hand"]
     assert live.named() == [("model missing", "by-hand", "")]
-    live.models["by-hand"] = model
+    live.models["by-hand"] = MODEL
     live.component["InferenceComponentStatus"] = "Failed"
     (failed,) = live.find()
     assert (failed.found, failed.remedy) == ("Failed", "the reason: none is stated")
     live.component["InferenceComponentStatus"] = "InService"
-    live.component["Specification"]["ComputeResourceRequirements"] = {"MinMemoryRequiredInMb": 2048}
-    ((kind, name, key),) = live.named()
-    assert (kind, name) == ("inference component", "ranker-a")
-    assert key == "Specification.ComputeResourceRequirements.MinMemoryRequiredInMb"
+    wanted["ComputeResourceRequirements"]["MinMemoryRequiredInMb"] = 2048
+    key = "Specification.ComputeResourceRequirements.MinMemoryRequiredInMb"
+    assert live.named() == [("inference component", "ranker-a", key)]
+
+    # A variant that names no model, so that it hosts components which the stack did not create.
+    live = Live()
+    live.running["CurrentInstanceCount"] = 0
+    del live.variant["ModelName"]
+    assert [kind for kind, *_ in live.named()] == ["inference components"]
 
 
 def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -> None:
@@ -298,7 +267,7 @@ def test_the_fleet_of_a_pool_is_counted_by_type_with_the_preferred_one_first() -
             for kind, count in counts.items()
         ]
         live.running.pop("InstancePools", None)
-        live.running.update({"InstancePools": pools} if pools else {})
+        live.running |= {"InstancePools": pools} if pools else {}
         return [each for each in compare_endpoints(live.stack()) if isinstance(each, str)]
 
     assert said(c5=0, m5=2) == ["primary runs on 2 x ml.m5.large, 0 x ml.c5.large"]

@@ -13,11 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from model_packaging.handler_functions import CodeFinding
-from model_packaging.python_source import (
-    extract_last_name,
-    find_single_assignments,
-    is_never_true,
-)
+from model_packaging.python_source import extract_last_name, find_single_assignments, is_never_true
 
 # The container's folders: where code/ is, and where it runs.
 CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"

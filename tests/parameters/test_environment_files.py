@@ -83,7 +83,7 @@ def test_every_key_is_read_by_what_deploys() -> None:
     )
     # Each once, where it is defined, and those that only `servable check` reads.
     assert {name for name, times in written.items() if words[name] <= times} == {
-        *("caller_timeout_ms", "content_types", "require", "tolerance"),
+        *("caller_timeout_ms", "content_types", "require", "tolerance")
     }
 
 

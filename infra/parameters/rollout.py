@@ -12,12 +12,9 @@ from infra.policy.hosting import EndpointKind
 from infra.policy.update import Update
 
 CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".npy": "application/x-npy",
-    ".pb": "application/x-protobuf",
-}
+    ".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv",
+    ".npy": "application/x-npy", ".pb": "application/x-protobuf",
+}  # fmt: skip
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html (2026-11-23)
 MOST_ALARMS = 10

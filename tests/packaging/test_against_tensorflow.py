@@ -82,14 +82,10 @@ def test_tensorflow_fills_the_tables_that_are_not_refused(
     (tmp_path / "v").write_bytes(text.encode())
     kinds = {-2: tensorflow.string, -1: tensorflow.int64, 0: tensorflow.string, 1: tensorflow.int64}
     initializer = tensorflow.lookup.TextFileInitializer(
-        str(tmp_path / "v"),
-        kinds[table.key_column],
-        table.key_column,
-        kinds[table.value_column],
-        table.value_column,
-        vocab_size=table.lines if table.lines > 0 else None,
+        str(tmp_path / "v"), kinds[table.key_column], table.key_column, kinds[table.value_column],
+        table.value_column, vocab_size=table.lines if table.lines > 0 else None,
         delimiter=table.delimiter,
-    )
+    )  # fmt: skip
     default = "" if table.value_column == -2 else -1
     try:
         tensorflow.lookup.StaticHashTable(initializer, default)

@@ -22,14 +22,9 @@ def test_an_archive_has_the_containers_layout_its_own_hash_and_size_and_tells_pr
     )
     with tarfile.open(packed.path) as opened:
         assert opened.getnames() == [
-            "code",
-            "code/inference.py",
-            "ranker",
-            "ranker/1",
-            "ranker/1/saved_model.pb",
-            "ranker/1/variables",
-            "ranker/1/variables/variables.index",
-        ]
+            "code", "code/inference.py", "ranker", "ranker/1", "ranker/1/saved_model.pb",
+            "ranker/1/variables", "ranker/1/variables/variables.index",
+        ]  # fmt: skip
     assert packed.sha256 == hashlib.sha256(packed.path.read_bytes()).hexdigest()
     assert packed.bytes == packed.path.stat().st_size
     assert told[-1] == (packed.input_bytes, packed.input_bytes)

@@ -96,13 +96,8 @@ def test_caches_version_control_and_what_we_make_ourselves_are_left_out(
 ) -> None:
     before, made = names(inputs), []
     left_out = (
-        "__pycache__",
-        ".git",
-        ".pytest_cache",
-        ".DS_Store",
-        ".servable",
-        ".servable-0.part",
-    )
+        "__pycache__", ".git", ".pytest_cache", ".DS_Store", ".servable", ".servable-0.part",
+    )  # fmt: skip
     for name in left_out:
         made.append(version / name)
         made[-1].mkdir()

@@ -72,44 +72,32 @@ def test_undefined_names_are_found_whatever_the_image_is(tmp_path: Path) -> None
 FOREIGN = "lib/pkg/_c.cpython-39-x86_64-linux-gnu.so"
 
 
-@pytest.mark.parametrize(
-    ("severity", "files"),
-    [
-        ("error", {"inference.py": "import fast\n", "lib/fast.cpython-39-x86_64-linux-gnu.so": ""}),
-        ("error", {"inference.py": "def f():\n    from pkg import _c\n", FOREIGN: ""}),
-        ("error", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "from . import _c\n"}),
-        ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
-        ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
-        ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
-        (
-            "error",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": (
-                    "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
-                    "    except ImportError as error:\n        raise ImportError('built?') from error\n"
-                ),
-            },
-        ),
-        ("warning", {"inference.py": "import json\n"}),
-        ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
-        ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),
-        (
-            "warning",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": "try:\n    from . import _c\nexcept ImportError:\n    _c = 0\n",
-            },
-        ),
-        (
-            "warning",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": "def f():\n    from . import _c\n",
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize(("severity", "files"), [
+    ("error", {"inference.py": "import fast\n", "lib/fast.cpython-39-x86_64-linux-gnu.so": ""}),
+    ("error", {"inference.py": "def f():\n    from pkg import _c\n", FOREIGN: ""}),
+    ("error", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "from . import _c\n"}),
+    ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
+    ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
+    ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
+    (
+        "error",
+        {
+            "inference.py": "import pkg\n",
+            "lib/pkg/__init__.py": (
+                "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
+                "    except ImportError as error:\n        raise ImportError('built?') from error\n"
+            ),
+        },
+    ),
+    ("warning", {"inference.py": "import json\n"}),
+    ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
+    ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),
+    ("warning",
+     {"inference.py": "import pkg\n",
+      "lib/pkg/__init__.py": "try:\n    from . import _c\nexcept ImportError:\n    _c = 0\n"}),
+    ("warning",
+     {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "def f():\n    from . import _c\n"}),
+])  # fmt: skip
 def test_a_foreign_module_that_the_code_imports_is_an_error(
     tmp_path: Path, severity: str, files: dict[str, str]
 ) -> None:
@@ -141,14 +129,11 @@ def test_a_line_that_fails_in_a_container_is_found(tmp_path: Path, line: str) ->
 def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path) -> None:
     for line in (
         [
-            "orjson==3.9.0",
-            "-c constraints.txt",
-            "-r more.txt",
-            "--find-links ./wheels",
+            "orjson==3.9.0", "-c constraints.txt", "-r more.txt", "--find-links ./wheels",
             "-i https://host/a",
         ]
         + ["git+ssh://git@github.com/o/r.git", "-i https://${USER}:${TOKEN}@host/simple"]
         + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"]
-    ):
+    ):  # fmt: skip
         (tmp_path / "requirements.txt").write_text(f"{line}\n")
         assert list(find_start_faults(tmp_path)) == []

@@ -19,11 +19,9 @@ def house(tmp_path: Path) -> Path:
     folder = tmp_path / "house"
     folder.mkdir()
     for tag in (
-        IMAGE_TAG,
-        "cp311-cp311-manylinux_2_17_x86_64",
-        "cp313-cp313-manylinux_2_17_x86_64",
+        IMAGE_TAG, "cp311-cp311-manylinux_2_17_x86_64", "cp313-cp313-manylinux_2_17_x86_64",
         "cp312-cp312-manylinux_2_17_aarch64",
-    ):
+    ):  # fmt: skip
         wheel(folder, "fast", tag=tag)
     wheel(folder, "plain", requires=("fast", "backport; python_version < '3.12'"))
     wheel(folder, "backport")

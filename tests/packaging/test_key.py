@@ -51,10 +51,8 @@ def test_the_key_is_the_same_with_a_cache_and_unchanged_files_are_not_read_again
     settled: ArchiveInputs, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = {
-        compute_key(settled),
-        compute_key(settled, cache=cache),
-        compute_key(settled, cache=cache),
-    }
+        compute_key(settled), compute_key(settled, cache=cache), compute_key(settled, cache=cache),
+    }  # fmt: skip
     assert len(keys) == 1
 
     before = compute_key(settled, cache=cache)

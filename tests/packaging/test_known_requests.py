@@ -39,15 +39,9 @@ def signature(
 
 def model(**signatures: SignatureInfo) -> SavedModelInfo:
     return SavedModelInfo(
-        folder=Path("model/1"),
-        tags=frozenset({"serve"}),
-        tensorflow_version="2.20.0",
-        signatures=signatures,
-        assets=(),
-        has_variables=False,
-        variable_bytes=0,
-        has_warm_up=False,
-    )
+        folder=Path("model/1"), tags=frozenset({"serve"}), tensorflow_version="2.20.0",
+        signatures=signatures, assets=(), has_variables=False, variable_bytes=0, has_warm_up=False,
+    )  # fmt: skip
 
 
 ONE = signature({"x": spec("float32", (None, 3))}, {"y": spec("float32", (None,))})
@@ -58,11 +52,8 @@ TWO = signature(
 TEXTS = signature({"text": spec("string", (None,))}, {"y": spec("bool", (None,))})
 PLAIN, NAMED, WORDS = (model(serving_default=one) for one in (ONE, TWO, TEXTS))
 JSON, CSV, NPY, PROTOBUF = (
-    "application/json",
-    "text/csv",
-    "application/x-npy",
-    "application/x-protobuf",
-)
+    "application/json", "text/csv", "application/x-npy", "application/x-protobuf",
+)  # fmt: skip
 
 
 def read(
@@ -96,58 +87,45 @@ def message(**inputs: Any) -> bytes:
     return bytes(request.SerializeToString())
 
 
-@pytest.mark.parametrize(
-    ("body", "info", "rows"),
-    [
-        ('{"instances": [[1, 2, 3], [4, 5, 6.5]]}', PLAIN, 2),
-        ('{"instances": [{"x": [1, 2, 3]}]}', PLAIN, 1),
-        ('{"inputs": [[1, 2, 3]]}', PLAIN, 1),
-        ('{"inputs": {"x": [[1, 2, NaN]], "other": "passed over"}}', PLAIN, 1),
-        ('{"signature_name": "", "inputs": [[1, 2, 3]]}', PLAIN, 1),
-        ("[[1, 2, 3], [1, 2, 3]]", PLAIN, 2),
-        ("[1, 2, 3]", PLAIN, 1),
-        ("[1, 2, 3]\n[4, 5, 6]\n", PLAIN, 2),
-        ('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED, 1),
-        ('{"instances": [{"ids": [1, 2], "words": {"b64": "AA=="}}]}', NAMED, 1),
-        ('{"inputs": {"ids": [[1, 2]], "words": ["a"]}}', NAMED, 1),
-        ('{"instances": ["a", {"b64": "AAE="}]}', WORDS, 2),
-        ('{"instances": [{"b64": "AAE="}]}', WORDS, 1),
-    ],
-)
+@pytest.mark.parametrize(("body", "info", "rows"), [
+    ('{"instances": [[1, 2, 3], [4, 5, 6.5]]}', PLAIN, 2),
+    ('{"instances": [{"x": [1, 2, 3]}]}', PLAIN, 1),
+    ('{"inputs": [[1, 2, 3]]}', PLAIN, 1),
+    ('{"inputs": {"x": [[1, 2, NaN]], "other": "passed over"}}', PLAIN, 1),
+    ('{"signature_name": "", "inputs": [[1, 2, 3]]}', PLAIN, 1),
+    ("[[1, 2, 3], [1, 2, 3]]", PLAIN, 2),
+    ("[1, 2, 3]", PLAIN, 1),
+    ("[1, 2, 3]\n[4, 5, 6]\n", PLAIN, 2),
+    ('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED, 1),
+    ('{"instances": [{"ids": [1, 2], "words": {"b64": "AA=="}}]}', NAMED, 1),
+    ('{"inputs": {"ids": [[1, 2]], "words": ["a"]}}', NAMED, 1),
+    ('{"instances": ["a", {"b64": "AAE="}]}', WORDS, 2),
+    ('{"instances": [{"b64": "AAE="}]}', WORDS, 1),
+])  # fmt: skip
 def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows: int) -> None:
     found = read(body, info)
     assert found is not None
     assert {shape[0] for shape in found.shapes.values()} == {rows}
 
 
-@pytest.mark.parametrize(
-    ("body", "info", "says"),
-    [
-        ("", PLAIN, "is empty"),
-        ('{"instances": [[1, 2, 3]', PLAIN, "is not JSON: Expecting ',' delimiter: line 1"),
-        ('{"instances": []}', PLAIN, '"instances" must be a list of at least one row'),
-        ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature expects [any, 3]"),
-        ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature expects [any, 3]"),
-        ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature expects x"),
-        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives z; the signature expects x"),
-        ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature expects float32"),
-        ('{"instances": [[1, 2, 3], [1, 2]]}', PLAIN, "x is ragged: 2 where other rows have 3"),
-        ('{"examples": [{"x": 1}]}', PLAIN, 'must be an object with either "inputs"'),
-        (
-            '{"signature_name": "fit", "inputs": 1}',
-            PLAIN,
-            "names the signature 'fit'; the model has",
-        ),
-        ('{"instances": [[1, 2]]}', NAMED, "names no inputs; the signature expects ids, words"),
-        (
-            '{"instances": [{"ids": [1, 2.0], "words": "a"}]}',
-            NAMED,
-            "ids holds 2.0; the signature expects int64",
-        ),
-        ('{"instances": [{"b64": "a"}]}', WORDS, 'text contains invalid base64 in "b64"'),
-        ('{"instances": [3]}', WORDS, "text holds 3; the signature expects string"),
-    ],
-)
+@pytest.mark.parametrize(("body", "info", "says"), [
+    ("", PLAIN, "is empty"),
+    ('{"instances": [[1, 2, 3]', PLAIN, "is not JSON: Expecting ',' delimiter: line 1"),
+    ('{"instances": []}', PLAIN, '"instances" must be a list of at least one row'),
+    ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature expects [any, 3]"),
+    ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature expects [any, 3]"),
+    ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature expects x"),
+    ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives z; the signature expects x"),
+    ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature expects float32"),
+    ('{"instances": [[1, 2, 3], [1, 2]]}', PLAIN, "x is ragged: 2 where other rows have 3"),
+    ('{"examples": [{"x": 1}]}', PLAIN, 'must be an object with either "inputs"'),
+    ('{"signature_name": "fit", "inputs": 1}', PLAIN, "names the signature 'fit'; the model has"),
+    ('{"instances": [[1, 2]]}', NAMED, "names no inputs; the signature expects ids, words"),
+    ('{"instances": [{"ids": [1, 2.0], "words": "a"}]}', NAMED,
+     "ids holds 2.0; the signature expects int64"),
+    ('{"instances": [{"b64": "a"}]}', WORDS, 'text contains invalid base64 in "b64"'),
+    ('{"instances": [3]}', WORDS, "text holds 3; the signature expects string"),
+])  # fmt: skip
 def test_json_that_it_does_not_take_is_refused_with_the_reason(
     body: str, info: SavedModelInfo, says: str
 ) -> None:
@@ -213,35 +191,25 @@ COLUMNS = read('{"inputs": [[1, 2, 3], [4, 5, 6]]}')
 SEVERAL = read('{"instances": [{"ids": [1, 2], "words": "a"}]}', NAMED)
 
 
-@pytest.mark.parametrize(
-    ("request_", "answer"),
-    [
-        (ROWS, {"predictions": [0.5, 1]}),
-        (COLUMNS, {"outputs": [0.5, 1]}),
-        (SEVERAL, {"predictions": [{"label": {"b64": "AA=="}, "score": [0.1, 0.9]}]}),
-    ],
-)
+@pytest.mark.parametrize(("request_", "answer"), [
+    (ROWS, {"predictions": [0.5, 1]}),
+    (COLUMNS, {"outputs": [0.5, 1]}),
+    (SEVERAL, {"predictions": [{"label": {"b64": "AA=="}, "score": [0.1, 0.9]}]}),
+])  # fmt: skip
 def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer: Any) -> None:
     check_response(json.dumps(answer).encode(), request_)
 
 
-@pytest.mark.parametrize(
-    ("request_", "answer", "says"),
-    [
-        (ROWS, {"outputs": [1, 2]}, 'has no "predictions", the key of the response to "instances"'),
-        (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", the key of the response to "inputs"'),
-        (ROWS, {"error": "no"}, 'has no "predictions"'),
-        (ROWS, {"predictions": [1]}, "has 1 rows; the request has 2"),
-        (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature returns [any]"),
-        (ROWS, {"predictions": ["a", "b"]}, "gives 'a' in y, which is float32"),
-        (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature returns label, score"),
-        (
-            SEVERAL,
-            {"predictions": [{"label": "a"}]},
-            "gives label; the signature returns label, score",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("request_", "answer", "says"), [
+    (ROWS, {"outputs": [1, 2]}, 'has no "predictions", the key of the response to "instances"'),
+    (COLUMNS, {"predictions": [1, 2]}, 'has no "outputs", the key of the response to "inputs"'),
+    (ROWS, {"error": "no"}, 'has no "predictions"'),
+    (ROWS, {"predictions": [1]}, "has 1 rows; the request has 2"),
+    (ROWS, {"predictions": [[1], [2]]}, "gives y of shape [2, 1]; the signature returns [any]"),
+    (ROWS, {"predictions": ["a", "b"]}, "gives 'a' in y, which is float32"),
+    (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature returns label, score"),
+    (SEVERAL, {"predictions": [{"label": "a"}]}, "gives label; the signature returns label, score"),
+])  # fmt: skip
 def test_an_answer_of_another_form_is_refused(
     request_: KnownRequest, answer: Any, says: str
 ) -> None:
@@ -255,29 +223,24 @@ def test_a_request_that_batching_refuses_is_refused() -> None:
     cases: list[tuple[dict[str, tuple[int, ...]], str]] = [
         ({"x": (65, 3)}, "has 65 rows, which batching rejects: max_batch_size is 64"),
         ({"x": ()}, "gives x []; batching requires inputs with the same number of rows"),
-        (
-            {"a": (3,), "b": (4, 1)},
-            "gives a [3], b [4, 1]; batching requires inputs with the same number",
-        ),
-    ]
+        ({"a": (3,), "b": (4, 1)},
+         "gives a [3], b [4, 1]; batching requires inputs with the same number"),
+    ]  # fmt: skip
     for shapes, says in cases:
         with pytest.raises(RequestValueError) as caught:
             check_batch(shapes, 64)
         assert str(caught.value).startswith(says)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "why"),
-    [
-        ({"x": (None, 3)}, {"y": (None,)}, None),
-        ({"x": None}, {"y": None}, None),
-        ({"x": (None, 3), "k": ()}, {"y": (None,)}, "its input k has shape []"),
-        ({"x": (1, 3)}, {"y": (1,)}, "its input x has shape [1, 3]"),
-        ({"x": (None, 3)}, {"y": (None,), "sum": ()}, "its output sum has shape []"),
-        ({"x": (None, 3)}, {"y": (8, 2)}, "its output y has shape [8, 2]"),
-        ({}, {"y": (None,)}, "it has no inputs"),
-    ],
-)
+@pytest.mark.parametrize(("inputs", "outputs", "why"), [
+    ({"x": (None, 3)}, {"y": (None,)}, None),
+    ({"x": None}, {"y": None}, None),
+    ({"x": (None, 3), "k": ()}, {"y": (None,)}, "its input k has shape []"),
+    ({"x": (1, 3)}, {"y": (1,)}, "its input x has shape [1, 3]"),
+    ({"x": (None, 3)}, {"y": (None,), "sum": ()}, "its output sum has shape []"),
+    ({"x": (None, 3)}, {"y": (8, 2)}, "its output y has shape [8, 2]"),
+    ({}, {"y": (None,)}, "it has no inputs"),
+])  # fmt: skip
 def test_batching_needs_an_open_first_dimension(
     inputs: dict[str, Shape], outputs: dict[str, Shape], why: str | None
 ) -> None:

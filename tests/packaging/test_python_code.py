@@ -37,36 +37,26 @@ def write(code: Path, text: str, name: str = "inference.py") -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        HANDLER,
-        "def input_handler(d, c): ...\ndef output_handler(r, c): ...\n",
-        "handler = print\n",
-        "handler: object = print\n",
-        "one, handler = [print, print]\n",
-        "from requests import post as handler\n",
-        "import json as input_handler, json as output_handler\n",
-        "if True:\n    handler = 1\nelse:\n    pass\n",
-        "try:\n    pass\nexcept ValueError:\n    def handler(d, c): ...\n",
-        "for handler in []: pass\n",
-        "class handler: ...\n",
-        "from json import *\n",
-    ],
-)
+    [HANDLER, "def input_handler(d, c): ...\ndef output_handler(r, c): ...\n", "handler = print\n",
+     "handler: object = print\n", "one, handler = [print, print]\n",
+     "from requests import post as handler\n",
+     "import json as input_handler, json as output_handler\n",
+     "if True:\n    handler = 1\nelse:\n    pass\n",
+     "try:\n    pass\nexcept ValueError:\n    def handler(d, c): ...\n",
+     "for handler in []: pass\n", "class handler: ...\n", "from json import *\n"],
+)  # fmt: skip
 def test_a_handler_defined_in_any_way_is_found(code: Path, text: str) -> None:
     write(code, text)
     assert found(code) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "defines no handler"),
-        ("handler: object\n", "defines no handler"),
-        ("def f():\n    handler = 1\n", "defines no handler"),
-        ("def input_handler(d, c): ...\n", "defines only input_handler"),
-        ("output_handler = 1\n", "defines only output_handler"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("", "defines no handler"),
+    ("handler: object\n", "defines no handler"),
+    ("def f():\n    handler = 1\n", "defines no handler"),
+    ("def input_handler(d, c): ...\n", "defines only input_handler"),
+    ("output_handler = 1\n", "defines only output_handler"),
+])  # fmt: skip
 def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) -> None:
     write(code, text)
     assert found(code) == [
@@ -78,14 +68,9 @@ def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) 
 def test_code_is_in_the_encoding_that_it_declares(code: Path) -> None:
     for head, said in [
         ("# -*- coding: latin-1 -*-", []),
-        (
-            "",
-            [
-                "inference.py:1: line 2 contains byte 0xe9, which is not UTF-8; "
-                "save it as UTF-8, or declare its encoding in the first line"
-            ],
-        ),
-    ]:
+        ("", ["inference.py:1: line 2 contains byte 0xe9, which is not UTF-8; "
+              "save it as UTF-8, or declare its encoding in the first line"]),
+    ]:  # fmt: skip
         (code / "inference.py").write_bytes(f"{head}\n# café\n{HANDLER}".encode("latin-1"))
         assert found(code) == said
 
@@ -120,12 +105,9 @@ def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(c
         write(code, f"try:\n    import orjson\nexcept{caught}:\n    orjson = None\n{HANDLER}")
         assert found(code) == []
     for test in [
-        '__name__ == "__main__"',
-        "sys.version_info < (3, 11)",
-        "sys.version_info[:2] < (3, 11)",
-        'sys.platform == "win32"',
-        'os.name == "nt"',
-    ]:
+        '__name__ == "__main__"', "sys.version_info < (3, 11)", "sys.version_info[:2] < (3, 11)",
+        'sys.platform == "win32"', 'os.name == "nt"',
+    ]:  # fmt: skip
         write(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n")
         assert found(code) == []
 
@@ -249,15 +231,10 @@ def test_what_is_not_python_is_a_finding_with_its_line(code: Path) -> None:
         assert found(code)[0].startswith(f"inference.py:{line}: is not Python 3.12: ")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = " + "-" * 100_000 + "1",
-        "x = " + " + ".join("1" * 20_000),
-        "if a: pass\n" + "elif b: pass\n" * 1500,
-    ],
-    ids=["signs", "sum", "branches"],
-)
+@pytest.mark.parametrize("text", [
+    "x = " + "-" * 100_000 + "1", "x = " + " + ".join("1" * 20_000),
+    "if a: pass\n" + "elif b: pass\n" * 1500,
+], ids=["signs", "sum", "branches"])  # fmt: skip
 def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
     write(code, f"{HANDLER}{text}\n")
     assert "is nested too deeply to be" in found(code)[0]
@@ -290,15 +267,12 @@ def test_code_is_not_run_and_that_of_the_ranker_has_no_finding(code: Path) -> No
 ARTICLE = f"import numpy\nimport tensorflow as tf\nfrom tensorflow_serving.apis import predict_pb2\n{HANDLER}"
 
 
-@pytest.mark.parametrize(
-    ("wheels", "severities"),
-    [
-        (None, ["warning"]),
-        (("tensorflow-2.20.0", "tensorflow_serving_api-2.19.1"), []),
-        (("tensorflow_cpu-2.20.0", "tensorflow_serving_api-2.19.1"), []),
-        (("tensorflow_serving_api-2.19.1",), ["error"]),
-    ],
-)
+@pytest.mark.parametrize(("wheels", "severities"), [
+    (None, ["warning"]),
+    (("tensorflow-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+    (("tensorflow_cpu-2.20.0", "tensorflow_serving_api-2.19.1"), []),
+    (("tensorflow_serving_api-2.19.1",), ["error"]),
+])  # fmt: skip
 def test_the_lock_says_whether_a_requirement_brings_tensorflow(
     code: Path, wheels: tuple[str, ...] | None, severities: list[str]
 ) -> None:

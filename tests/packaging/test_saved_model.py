@@ -164,13 +164,10 @@ def test_a_damaged_saved_model_pb_says_what_is_wrong(breakable: Breakable) -> No
     assert refusal(version)[1] == "is not a SavedModel: it contains no graph"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tf1-simple",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("vocabulary", "tf1-examples")),
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "tf1-simple",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("vocabulary", "tf1-examples")),
+])  # fmt: skip
 def test_a_saved_model_pb_cut_anywhere_is_refused(breakable: Breakable, name: str) -> None:
     version = breakable(name)
     whole = (version / "saved_model.pb").read_bytes()

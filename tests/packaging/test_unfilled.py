@@ -128,16 +128,14 @@ READ_UNFILLED = {
         [VARIABLE, READ, ("assign", "AssignVariableOp", ["v", "c", "^r"]), *added("r")]
     ),
     "assigned by nothing that runs": Model(
-        [VARIABLE, READ, ASSIGN, *added("r"), ("init", "NoOp", ["^c"])], main_op="init"
+        [VARIABLE, READ, ASSIGN, *added("r"), ("init", "NoOp", ["^c"])],
+        main_op="init",
     ),
     "in a function": Model(CALL, functions=INNER, calls=TO_F),
-    "in a branch": Model(
-        [X, VARIABLE, ("y", "If", ["x", "x", "v"])],
-        functions=INNER,
-        calls={"y": {"then_branch": "f", "else_branch": "f"}},
-    ),
+    "in a branch": Model([X, VARIABLE, ("y", "If", ["x", "x", "v"])], functions=INNER,
+                         calls={"y": {"then_branch": "f", "else_branch": "f"}}),
     "in a call of TensorFlow 1": Model([X, VARIABLE, ("y", "f", ["x", "v"])], functions=INNER),
-}
+}  # fmt: skip
 SECOND = Model(
     [*TABLE[:1], *OTHER_TABLE, ("l", "LookupTableFindV2", ["t", "x"]), FILL, X, C]
     + [("y", "AddV2", ["l", "z"])],
@@ -182,9 +180,8 @@ FAULTS_OF_LOADING: dict[str, tuple[Model, str, str]] = {
     "a device of a function": (ON_SERVER, "device", SERVER),
 }
 FILLED = {
-    "restored": Model(
-        [VARIABLE, READ, ASSIGN, *added("r"), ("restore", "NoOp", ["^assign"])], restore="restore"
-    ),
+    "restored": Model([VARIABLE, READ, ASSIGN, *added("r"), ("restore", "NoOp", ["^assign"])],
+                      restore="restore"),
     "restored by a function": Model(
         [VARIABLE, READ, *added("r"), ("restore", "PartitionedCall", ["c", "v"])],
         restore="restore",
@@ -192,31 +189,29 @@ FILLED = {
         calls={"restore": {"f": "f"}},
     ),
     "restored by a call of TensorFlow 1": Model(
-        [VARIABLE, READ, *added("r"), ("restore", "f", ["c", "v"])],
-        restore="restore",
+        [VARIABLE, READ, *added("r"), ("restore", "f", ["c", "v"])], restore="restore",
         functions=functions("a", ("s", "AssignVariableOp", ["b", "a"])),
     ),
     "fed in the middle": Model(
         [("k", "Placeholder", []), ("x", "Neg", ["k"]), ("y", "Neg", ["x"])]
     ),
     "restored by reference": Model(
-        [*BY_REFERENCE, ("restore", "Assign", ["v", "c"])], restore="restore"
+        [*BY_REFERENCE, ("restore", "Assign", ["v", "c"])], restore="restore",
     ),
     "of one shared_name": Model(
         [VARIABLE, READ, ("w", "VarHandleOp", []), ("i", "AssignVariableOp", ["w", "c"])]
         + added("r"),
-        main_op="i",
-        names={"v": "one", "w": "one"},
+        main_op="i", names={"v": "one", "w": "one"},
     ),
     "main_op": Model([*TABLE, FILL, X, C], main_op="fill"),
     "legacy_init_op": Model([*TABLE, FILL, X, C], legacy_init_op="fill"),
     "the signature of the initialization": Model([*TABLE, FILL, X, C], init_signature="fill:0"),
     "main_op before legacy_init_op": Model(
-        [*TABLE, FILL, X, C], main_op="fill", legacy_init_op="c"
+        [*TABLE, FILL, X, C], main_op="fill", legacy_init_op="c",
     ),
     "a mutable table": Model([("t", "MutableHashTableV2", []), *TABLE[1:], X, C]),
     "the number of a table's keys": Model(
-        [*TABLE[:1], ("n", "LookupTableSizeV2", ["t"]), *added("n")]
+        [*TABLE[:1], ("n", "LookupTableSizeV2", ["t"]), *added("n")],
     ),
     "an iterator": Model([*ITERATOR, ("make", "MakeIterator", ["c", "i"])], main_op="make"),
     "an iterator of its own data": Model(
@@ -230,7 +225,7 @@ FILLED = {
         [VARIABLE, ASSIGN, ("r", "ReadVariableOp", ["v", "^assign"]), *added("r")]
     ),
     "asked whether it is filled": Model(
-        [VARIABLE, ("r", "VarIsInitializedOp", ["v"]), *added("r")]
+        [VARIABLE, ("r", "VarIsInitializedOp", ["v"]), *added("r")],
     ),
     "read where nothing needs it": Model([VARIABLE, READ, *added("c")]),
     "a placeholder with a default": Model([("k", "PlaceholderWithDefault", ["c"]), *added("k")]),
@@ -242,7 +237,7 @@ FILLED = {
     ),
     "unread in a function": Model(CALL, functions=functions("a"), calls=TO_F),
     "its own device": Model([*added("c")], devices={"y": "/job:localhost/task:0"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)

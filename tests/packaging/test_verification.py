@@ -79,25 +79,15 @@ def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
     assert [(model, number) for model, number, _ in verified(packed.path).versions] == [("", 1)]
 
 
-@pytest.mark.parametrize(
-    ("member", "said"),
-    [
-        (file("../up", b"x"), "../up: is a file with .. in its name; pack only files and folders"),
-        (
-            file("/etc/x", b"x"),
-            "/etc/x: is a file with an absolute name; pack only files and folders",
-        ),
-        (
-            file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-            "ranker/link: is a link to /etc/passwd; pack only files and folders",
-        ),
-        (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack only files"),
-        (
-            file("ranker/1/saved_model.pb", b"x"),
-            "ranker/1/saved_model.pb: is a second file of that name; pack only files",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("member", "said"), [
+    (file("../up", b"x"), "../up: is a file with .. in its name; pack only files and folders"),
+    (file("/etc/x", b"x"), "/etc/x: is a file with an absolute name; pack only files and folders"),
+    (file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+     "ranker/link: is a link to /etc/passwd; pack only files and folders"),
+    (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack only files"),
+    (file("ranker/1/saved_model.pb", b"x"),
+     "ranker/1/saved_model.pb: is a second file of that name; pack only files"),
+])  # fmt: skip
 def test_what_could_reach_outside_or_hide_something_is_a_problem(
     good: Path, member: Change, said: str
 ) -> None:

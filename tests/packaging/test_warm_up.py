@@ -99,23 +99,15 @@ def test_a_request_that_the_model_would_refuse_is_refused(info: SavedModelInfo) 
     cases: list[tuple[Any, str]] = [
         ({"instances": [[1]]}, "names no inputs; the signature expects feat_ids, feat_vals"),
         ({"instances": [ROW, {"feat_ids": []}]}, "has rows with different inputs"),
-        (
-            {"instances": [ROW], "signature_name": ["train"]},
-            "names the signature ['train']; the model has serving_default",
-        ),
-        (
-            {"instances": [{**ROW, "feat_ids": [True] * 39}]},
-            "feat_ids holds True; the signature expects int64",
-        ),
-        (
-            {"instances": [{**ROW, "feat_vals": [None] * 39}]},
-            "feat_vals holds None; the signature expects float32",
-        ),
-        (
-            {"inputs": {"feat_ids": [[0] * 39] * 2, "feat_vals": [[0.5] * 39, [0.5] * 3]}},
-            "feat_vals is ragged: 3 where other rows have 39",
-        ),
-    ]
+        ({"instances": [ROW], "signature_name": ["train"]},
+         "names the signature ['train']; the model has serving_default"),
+        ({"instances": [{**ROW, "feat_ids": [True] * 39}]},
+         "feat_ids holds True; the signature expects int64"),
+        ({"instances": [{**ROW, "feat_vals": [None] * 39}]},
+         "feat_vals holds None; the signature expects float32"),
+        ({"inputs": {"feat_ids": [[0] * 39] * 2, "feat_vals": [[0.5] * 39, [0.5] * 3]}},
+         "feat_vals is ragged: 3 where other rows have 39"),
+    ]  # fmt: skip
     for request, problem in cases:
         with pytest.raises(PackagingError) as caught:
             build_warm_up("ranker", {Path("golden/a.json"): request}, info)
@@ -155,43 +147,24 @@ AGAIN = "write it again for this model"
 FRAMED = tfrecord.frame_records([log(), log()])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (FRAMED[:-2], "is damaged: record 1: the file ends inside the record; write it again"),
-        (
-            FRAMED[:-6] + b"xx" + FRAMED[-4:],
-            "is damaged: record 1: the CRC doesn't match; write it again",
-        ),
-        (
-            tfrecord.frame_records([log(), b"\xff\xff"]),
-            "record 1 is not a PredictionLog; write PredictionLog records",
-        ),
-        (tfrecord.frame_records([b""]), f"record 0 contains no request; {AGAIN}"),
-        (
-            tfrecord.frame_records([log(signature="train")]),
-            f"record 0 names the signature 'train'; the model has serving_default; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(inputs={"x": 1})]),
-            f"record 0 gives x; the signature expects feat_ids, feat_vals; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
-            f"record 0 gives feat_ids as int32; the signature expects int64; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(columns=38)]),
-            "record 0 gives feat_ids that has shape [1, 38]; the signature expects [any, 39]; "
-            + AGAIN,
-        ),
-        (
-            tfrecord.frame_records([log()] * 1001),
-            "contains more than 1000 records; remove some, or the model doesn't load",
-        ),
-    ],
-    ids=lambda part: part if isinstance(part, str) else "",
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (FRAMED[:-2], "is damaged: record 1: the file ends inside the record; write it again"),
+    (FRAMED[:-6] + b"xx" + FRAMED[-4:],
+     "is damaged: record 1: the CRC doesn't match; write it again"),
+    (tfrecord.frame_records([log(), b"\xff\xff"]),
+     "record 1 is not a PredictionLog; write PredictionLog records"),
+    (tfrecord.frame_records([b""]), f"record 0 contains no request; {AGAIN}"),
+    (tfrecord.frame_records([log(signature="train")]),
+     f"record 0 names the signature 'train'; the model has serving_default; {AGAIN}"),
+    (tfrecord.frame_records([log(inputs={"x": 1})]),
+     f"record 0 gives x; the signature expects feat_ids, feat_vals; {AGAIN}"),
+    (tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
+     f"record 0 gives feat_ids as int32; the signature expects int64; {AGAIN}"),
+    (tfrecord.frame_records([log(columns=38)]),
+     "record 0 gives feat_ids that has shape [1, 38]; the signature expects [any, 39]; " + AGAIN),
+    (tfrecord.frame_records([log()] * 1001),
+     "contains more than 1000 records; remove some, or the model doesn't load"),
+], ids=lambda part: part if isinstance(part, str) else "")  # fmt: skip
 def test_a_file_that_would_stop_the_model_from_loading_is_refused(
     info: SavedModelInfo, tmp_path: Path, content: bytes, message: str
 ) -> None:

@@ -33,13 +33,9 @@ def test_a_request_has_many_records_where_each_is_answered_by_a_line(project: Pa
         (HANDLER, {"content_type": "application/json"}, None, 6),
         (CODE, {}, "single_record", 6),
         (HANDLER, {"max_concurrent": 60, "split": "none"}, None, 1),
-        (
-            HANDLER + "traffic = { request_bytes = 4_500_000, rows_per_request = 2 }",
-            {},
-            "multi_record",
-            3,
-        ),
-    ]
+        (HANDLER + "traffic = { request_bytes = 4_500_000, rows_per_request = 2 }", {},
+         "multi_record", 3),
+    ]  # fmt: skip
     for lines, keys, strategy, payload_mb in cases:  # fmt: skip
         job = nightly(project, lines, **keys)
         assert (job.strategy.value, job.payload_mb.value) == (strategy, payload_mb)
@@ -156,13 +152,10 @@ def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None
     assert (source, request["TransformOutput"]["S3OutputPath"]) == ("s3://a/b", "s3://c/d")
 
 
-@pytest.mark.parametrize(
-    ("instance_type", "resources"),
-    [
-        ("ml.g5.xlarge", {"TransformAmiVersion": "al2-ami-sagemaker-batch-gpu-535"}),
-        ("ml.p3.2xlarge", {"VolumeKmsKeyId": "alias/volumes"}),
-    ],
-)
+@pytest.mark.parametrize(("instance_type", "resources"), [
+    ("ml.g5.xlarge", {"TransformAmiVersion": "al2-ami-sagemaker-batch-gpu-535"}),
+    ("ml.p3.2xlarge", {"VolumeKmsKeyId": "alias/volumes"}),
+])  # fmt: skip
 def test_disks_take_no_key_and_cuda_12_needs_the_newer_driver(
     project: Path, instance_type: str, resources: dict[str, str]
 ) -> None:

@@ -46,10 +46,8 @@ def test_a_fleet_begins_and_stays_within_its_bounds(
 ) -> None:
     found = variant(**keys)
     assert (found.configured_instances, found.capacity, found.planned_capacity) == (
-        starts_with,
-        capacity,
-        planned,
-    )
+        starts_with, capacity, planned,
+    )  # fmt: skip
 
 
 def test_components_share_a_fleet_and_each_has_copies() -> None:
@@ -103,19 +101,13 @@ def environment_of(**tables: Any) -> Environment:
 
 def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> None:
     found = environment_of(
-        variants={
-            "a": variant(weight=3),
-            "b": variant(weight=1),
-            "copy": variant(weight=4, shadow=True),
-        }
-    )
+        variants={"a": variant(weight=3), "b": variant(weight=1),
+                  "copy": variant(weight=4, shadow=True)}
+    )  # fmt: skip
     assert [*found.production_variants] == ["a", "b"]
     assert [found.compute_share(name) for name in ("a", "b", "copy", "none")] == [
-        0.75,
-        0.25,
-        1,
-        None,
-    ]
+        0.75, 0.25, 1, None,
+    ]  # fmt: skip
     weightless = environment_of(variants={"a": variant(weight=0)})
     assert weightless.compute_share("a") is None
     assert build_stack_name("prod", environment_of(), "data") == "prod-data"
@@ -130,11 +122,8 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
         variants={"shared": shared, "alone": variant(scaling=SCALED), "still": variant()}
     )
     assert [*found.variants_by_table] == [
-        "shared.components.a",
-        "shared.components.b",
-        "alone",
-        "still",
-    ]
+        "shared.components.a", "shared.components.b", "alone", "still",
+    ]  # fmt: skip
     assert [*found.serving_variants] == ["a", "b", "alone", "still"]
     assert [*found.scaling_tables] == ["a", "alone"]
     assert found.components == {"a": "ranker-a", "b": "ranker-b"}
@@ -154,11 +143,9 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
 
 def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
     assert environment_of().kms_keys == {
-        "endpoint.volume_kms_key": [],
-        "endpoint.log_kms_key": [],
-        "alarms.topic_kms_key": [],
+        "endpoint.volume_kms_key": [], "endpoint.log_kms_key": [], "alarms.topic_kms_key": [],
         "endpoint.archive_kms_keys": [],
-    }
+    }  # fmt: skip
     batch = {
         "model": "pinned", "instance_type": "ml.c5.xlarge", "content_type": "text/csv",
         "input": "s3://tables/rows/", "output": "s3://tables/scores/",

@@ -78,15 +78,12 @@ VALUES = st.fixed_dictionaries(
         "timing_header": st.booleans(),
         "batching": st.fixed_dictionaries(
             {},
-            optional={
-                "max_batch_size": st.integers(0, 4096),
-                "timeout_micros": st.integers(0, 99_999),
-                "batch_threads": st.integers(1, 64),
-                "max_enqueued_batches": st.integers(1, 64),
-            },
+            optional={"max_batch_size": st.integers(0, 4096),
+                      "timeout_micros": st.integers(0, 99_999), "batch_threads": st.integers(1, 64),
+                      "max_enqueued_batches": st.integers(1, 64)},
         ),
     },
-)
+)  # fmt: skip
 
 
 def pasted(container: dict[str, Any]) -> dict[str, str]:
@@ -172,11 +169,9 @@ def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
     project: Path,
 ) -> None:
     texts = {
-        "gunicorn_worker_class": "sync",
-        "gunicorn_log_level": "info",
-        "nginx_log_level": "info",
+        "gunicorn_worker_class": "sync", "gunicorn_log_level": "info", "nginx_log_level": "info",
         "transport": "rest",
-    }
+    }  # fmt: skip
     for variable, key in SETTINGS.items():
         value: Any = texts.get(key, {} if key == "batching" else 1)
         table = {"batching": {key.removeprefix("batching."): 1}} if "." in key else {key: value}

@@ -174,11 +174,8 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     assert [*both] == ["a", "b"]
     a = both["a"]
     assert (a.table, a.host, a.parts, a.whole_instance.gpus) == (
-        "variants.shared.components",
-        "shared",
-        2,
-        4,
-    )
+        "variants.shared.components", "shared", 2, 4,
+    )  # fmt: skip
     assert (a.build_key("model"), a.build_key("instance_type")) == (
         "variants.shared.components.a.model",
         "variants.shared.instance_type",

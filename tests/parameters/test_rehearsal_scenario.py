@@ -46,10 +46,8 @@ def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environmen
     file = environment(THREE)
     days = {name: day(file, name) for name in ("primary", "other", "copy")}
     assert {name: each.requests for name, each in days.items()} == {
-        "primary": [4500, 4500],
-        "other": [1500, 1500],
-        "copy": [6000, 6000],
-    }
+        "primary": [4500, 4500], "other": [1500, 1500], "copy": [6000, 6000],
+    }  # fmt: skip
     assert [each.routing for each in days.values()] == [
         "least_outstanding_requests", "least_outstanding_requests", "random",
     ]  # fmt: skip

@@ -22,12 +22,9 @@ from tests.conftest import VALID
 Read = Callable[[str], ValidFile]
 WAITS = Cooldowns(out_seconds=70, in_seconds=140, out_reason="", in_reason="")
 NUMBERS = Scaling(
-    max_rps_per_instance=10,
-    max_concurrency_per_instance=8,
-    max_backlog_per_instance=6,
-    provisioned_use_percent=70,
-    safety_factor=0.5,
-)
+    max_rps_per_instance=10, max_concurrency_per_instance=8, max_backlog_per_instance=6,
+    provisioned_use_percent=70, safety_factor=0.5,
+)  # fmt: skip
 
 
 def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:

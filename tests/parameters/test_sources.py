@@ -116,10 +116,8 @@ def test_the_rest_of_a_file_with_problems_is_judged(project: Path) -> None:
 
     loaded = draft_of(VALID.replace('account = "111111111111"', "colour = 1") + "weight = 'x'\n")
     assert [finding.key for finding in loaded.findings] == [
-        "variants.primary.weight",
-        "colour",
-        "account",
-    ]
+        "variants.primary.weight", "colour", "account",
+    ]  # fmt: skip
     assert loaded.draft is not None
     assert (loaded.draft.account, loaded.draft.variants["primary"].weight) == ("0" * 12, 1)
     headless = draft_of(VALID[VALID.index("[models") :])

@@ -17,15 +17,11 @@ Connect = Callable[..., Endpoint]
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the computer's own configuration."""
     for name, value in {
-        "AWS_ACCESS_KEY_ID": "123456789012",
-        "AWS_SECRET_ACCESS_KEY": "nothing",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_CONFIG_FILE": "/dev/null",
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }.items():
+        "AWS_ACCESS_KEY_ID": "123456789012", "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true", "NO_PROXY": "127.0.0.1",
+    }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)

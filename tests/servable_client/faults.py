@@ -81,12 +81,10 @@ class Drawn:
 def trusting(made: Certificates) -> Iterator[None]:
     """The variables by which botocore and OpenSSL know the authority, for as long as it lasts."""
     told = {
-        "AWS_CA_BUNDLE": str(made.authority),
-        "SSL_CERT_FILE": str(made.authority),
-        "NO_PROXY": "127.0.0.1",
-        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_CA_BUNDLE": str(made.authority), "SSL_CERT_FILE": str(made.authority),
+        "NO_PROXY": "127.0.0.1", "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    }
+    }  # fmt: skip
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:

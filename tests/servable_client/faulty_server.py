@@ -277,11 +277,8 @@ def _gone() -> bytes:
 
 def _message(status: int, body: bytes, headers: bytes) -> bytes:
     return b"HTTP/1.1 %d Said\r\n%sContent-Length: %d\r\n\r\n%s" % (
-        status,
-        headers,
-        len(body),
-        body,
-    )
+        status, headers, len(body), body,
+    )  # fmt: skip
 
 
 def _turned_away(fault: str, *, invocations: bool) -> bytes:

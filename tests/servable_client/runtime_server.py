@@ -37,11 +37,9 @@ class Reply:
 
 def model_error(status: int, message: str = "no") -> Reply:
     said = {
-        "ErrorCode": "INTERNAL_FAILURE_FROM_MODEL",
-        "Message": f"Received {status} from primary",
-        "OriginalStatusCode": status,
-        "OriginalMessage": message,
-    }
+        "ErrorCode": "INTERNAL_FAILURE_FROM_MODEL", "Message": f"Received {status} from primary",
+        "OriginalStatusCode": status, "OriginalMessage": message,
+    }  # fmt: skip
     return Reply(424, json.dumps(said).encode(), {"x-amzn-ErrorType": "ModelError"})
 
 

@@ -48,19 +48,15 @@ def test_model_and_trace_are_sent_as_through_sagemaker(server: RuntimeServer) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("reply", "error"),
-    [
-        (Reply(400, b'{"error": "no"}'), RefusedError),
-        (Reply(429, b'{"error": "no"}'), QueueFullError),
-        (Reply(500), ModelFailedError),
-        (Reply(503), ModelFailedError),
-        (Reply(RESET), ConnectionLostError),
-        (Reply(200, b"x", announced_bytes=9), ConnectionLostError),
-        (Reply(before_seconds=5), DeadlineExceededError),
-    ],
-    ids=["400", "429", "500", "503", "reset", "cut short", "slow"],
-)
+@pytest.mark.parametrize(("reply", "error"), [
+    (Reply(400, b'{"error": "no"}'), RefusedError),
+    (Reply(429, b'{"error": "no"}'), QueueFullError),
+    (Reply(500), ModelFailedError),
+    (Reply(503), ModelFailedError),
+    (Reply(RESET), ConnectionLostError),
+    (Reply(200, b"x", announced_bytes=9), ConnectionLostError),
+    (Reply(before_seconds=5), DeadlineExceededError),
+], ids=["400", "429", "500", "503", "reset", "cut short", "slow"])  # fmt: skip
 def test_every_failure_has_its_error(
     server: RuntimeServer, reply: Reply, error: type[PredictionError]
 ) -> None:

@@ -139,15 +139,10 @@ def queue(aws: LocalAws) -> str:
     )
     (variant,) = config["ProductionVariants"]
     sagemaker.create_endpoint_config(
-        EndpointConfigName="queue",
-        ProductionVariants=[variant],
-        AsyncInferenceConfig={
-            "OutputConfig": {
-                "S3OutputPath": "s3://queue/answers",
-                "S3FailurePath": "s3://queue/failures",
-            }
-        },
-    )
+        EndpointConfigName="queue", ProductionVariants=[variant],
+        AsyncInferenceConfig={"OutputConfig": {"S3OutputPath": "s3://queue/answers",
+                                               "S3FailurePath": "s3://queue/failures"}},
+    )  # fmt: skip
     sagemaker.create_endpoint(EndpointName="queue", EndpointConfigName="queue")
     sagemaker.get_waiter("endpoint_in_service").wait(
         EndpointName="queue", WaiterConfig={"Delay": 1, "MaxAttempts": 100}

@@ -139,12 +139,9 @@ def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
 
 def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
     for body in [
-        b'{"predictions": [{"a": 1}, {"b": 2}]}',
-        b'{"outputs": [[1], [2, 3]]}',
-        b'{"outputs": [1, null]}',
-        b'{"outputs": ["a", 1]}',
-        b'{"outputs": [1], "outputs": [2]}',
-    ]:
+        b'{"predictions": [{"a": 1}, {"b": 2}]}', b'{"outputs": [[1], [2, 3]]}',
+        b'{"outputs": [1, null]}', b'{"outputs": ["a", 1]}', b'{"outputs": [1], "outputs": [2]}',
+    ]:  # fmt: skip
         with pytest.raises(BadAnswerError, match="cannot be read"):
             decode("Application/JSON; q=1", body)
     for order in "<>":
@@ -168,32 +165,26 @@ def test_model_version_and_signature_are_in_the_message_and_rows_become_columns(
     assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
 
 
-@pytest.mark.parametrize(
-    ("arrays", "form"),
-    [
-        ({"x": np.zeros((3, 4), "f4")}, "protobuf"),
-        ({"a": np.zeros(2, "i8"), "b": np.zeros(2, "f4")}, "json"),
-        ({"a": np.zeros(9000, "i8"), "b": np.zeros(2, "f4")}, "protobuf"),
-        ({"a": np.array([b"x"], object)}, "json"),
-        ({"a": np.array([b"x" * 3000], object)}, "protobuf"),
-        ({"a": np.zeros(2, "c8"), "b": np.zeros(2, "f4")}, "protobuf"),
-        ({"": np.zeros((3, 4), "f4")}, "npy"),
-        ({"": np.array([b"x"], object)}, "json"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "form"), [
+    ({"x": np.zeros((3, 4), "f4")}, "protobuf"),
+    ({"a": np.zeros(2, "i8"), "b": np.zeros(2, "f4")}, "json"),
+    ({"a": np.zeros(9000, "i8"), "b": np.zeros(2, "f4")}, "protobuf"),
+    ({"a": np.array([b"x"], object)}, "json"),
+    ({"a": np.array([b"x" * 3000], object)}, "protobuf"),
+    ({"a": np.zeros(2, "c8"), "b": np.zeros(2, "f4")}, "protobuf"),
+    ({"": np.zeros((3, 4), "f4")}, "npy"),
+    ({"": np.array([b"x"], object)}, "json"),
+])  # fmt: skip
 def test_the_form_is_chosen_by_size_and_types(arrays: Any, form: str) -> None:
     assert choose_format(arrays) == form
 
 
-@pytest.mark.parametrize(
-    ("value", "form"),
-    [
-        (np.array([b"a\0"], object), "npz"),
-        (np.zeros(2, "c8"), "json"),
-        (np.zeros(2), "pickle"),
-        ([[1], [1, 2]], None),
-    ],
-)
+@pytest.mark.parametrize(("value", "form"), [
+    (np.array([b"a\0"], object), "npz"),
+    (np.zeros(2, "c8"), "json"),
+    (np.zeros(2), "pickle"),
+    ([[1], [1, 2]], None),
+])  # fmt: skip
 def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> None:
     with pytest.raises(BadInputError):
         identity.predict(x=value, format=form)

@@ -51,12 +51,9 @@ def test_the_fastest_number_of_parts_is_found_and_small_batches_are_not_split() 
 
 
 @example(
-    cores=2,
-    overhead=0.515625,
-    hiccups=[0] * 6,
-    times=1.0,
+    cores=2, overhead=0.515625, hiccups=[0] * 6, times=1.0,
     jitter=[1.0] * (LEARNING - 3) + [1.0078125] * 3,
-)
+)  # fmt: skip
 @given(
     cores=st.integers(1, 40),
     overhead=st.floats(0, 2),
@@ -69,10 +66,8 @@ def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_co
 ) -> None:
     """Within 5 %, though each number of parts has one slow moment and all of them scatter by 1 %."""
     true, seen, noise = (
-        on_cores(cores, overhead),
-        dict.fromkeys((1, 2, 4, 8, 10, 20), 0),
-        itertools.cycle(jitter),
-    )
+        on_cores(cores, overhead), dict.fromkeys((1, 2, 4, 8, 10, 20), 0), itertools.cycle(jitter),
+    )  # fmt: skip
 
     def measured(parts: int) -> float:
         slow = times if seen[parts] == hiccups[list(seen).index(parts)] else 1

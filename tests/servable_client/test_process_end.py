@@ -44,13 +44,9 @@ def find_python(name: str) -> str | None:
 
 def last_words(python: str | Path, program: str, *arguments: str, **variables: str) -> str:
     """What a program prints on stderr until its process has ended."""
-    ran = subprocess.run(
-        [python, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | variables,
-        timeout=60,
-    )
+    ran = subprocess.run([
+        python, "-c", program, *arguments,
+    ], capture_output=True, text=True, env=os.environ | variables, timeout=60)  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stderr
 

@@ -123,11 +123,9 @@ FAILURES = [
     (service_error(503, "ServiceUnavailable"), ModelFailedError),
     (service_error(530, "InternalDependencyException"), ModelFailedError),
     (Reply(RESET), ConnectionLostError),
-    (
-        Reply(200, b"{", {"Content-Type": "application/json"}, announced_bytes=9),
-        ConnectionLostError,
-    ),
-]
+    (Reply(200, b"{", {"Content-Type": "application/json"}, announced_bytes=9),
+     ConnectionLostError),
+]  # fmt: skip
 IDS = [
     f"{number}-{reply.status}-{error.__name__}" for number, (reply, error) in enumerate(FAILURES)
 ]
@@ -167,15 +165,10 @@ def test_what_is_wrong_is_not_sent_again_even_with_retry_unsafe(
         assert len(server.received) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        model_error(429),
-        service_error(400, "ThrottlingException"),
-        service_error(429, "ModelNotReadyException"),
-    ],
-    ids=["queue full", "throttled", "loading"],
-)
+@pytest.mark.parametrize("reply", [
+    model_error(429), service_error(400, "ThrottlingException"),
+    service_error(429, "ModelNotReadyException"),
+], ids=["queue full", "throttled", "loading"])  # fmt: skip
 def test_what_was_turned_away_is_sent_again(
     server: RuntimeServer, connect: Connect, reply: Reply
 ) -> None:

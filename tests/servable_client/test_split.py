@@ -176,14 +176,11 @@ def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
         fake.predict(batch(10), split=2, progress=stop)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "split", "words"),
-    [
-        ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
-        ({"a": np.float32(1)}, 2, "no input has rows"),
-        ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: not an input"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "split", "words"), [
+    ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
+    ({"a": np.float32(1)}, 2, "no input has rows"),
+    ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: not an input"),
+])  # fmt: skip
 def test_what_cannot_be_cut_is_refused(arrays: Any, split: Any, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         FakeEndpoint(lambda **_: {}).predict(arrays, split=split)
@@ -196,16 +193,12 @@ def test_a_split_that_is_none_is_refused() -> None:
             as_split(split)
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        lambda x: {"mean": x.mean()},
-        lambda x: {"best": np.sort(x)[:1]},
-        lambda x: {"y": x, f"only{x[0]}": x},
-        lambda x: {"y": np.zeros((len(x), x[0]))},
-    ],
-    ids=["a mean", "the best", "other outputs", "other shapes"],
-)
+@pytest.mark.parametrize("output", [
+    lambda x: {"mean": x.mean()},
+    lambda x: {"best": np.sort(x)[:1]},
+    lambda x: {"y": x, f"only{x[0]}": x},
+    lambda x: {"y": np.zeros((len(x), x[0]))},
+], ids=["a mean", "the best", "other outputs", "other shapes"])  # fmt: skip
 def test_an_output_of_the_whole_batch_is_not_made_up_from_parts(output: Any) -> None:
     with pytest.raises(BadAnswerError):
         FakeEndpoint(output).predict(x=np.arange(4), split=2)

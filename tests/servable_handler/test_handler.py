@@ -173,15 +173,12 @@ def test_where_signatures_are_not_told_json_is_relayed(server: FakeModelServer, 
     assert answer[:2] == server.rest_answer
 
 
-@pytest.mark.parametrize(
-    ("names", "values"),
-    [
-        (["float16", "float32", "float64"], [1.5, -2]),
-        (["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"], []),
-        (["bool"], [True, False]),
-        (["complex64", "complex128"], [1 + 2j, 3]),
-    ],
-)
+@pytest.mark.parametrize(("names", "values"), [
+    (["float16", "float32", "float64"], [1.5, -2]),
+    (["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"], []),
+    (["bool"], [True, False]),
+    (["complex64", "complex128"], [1 + 2j, 3]),
+])  # fmt: skip
 def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
     names: list[str], values: list[Any], ask: Ask
 ) -> None:
@@ -498,20 +495,14 @@ def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
     server: FakeModelServer, ask: Ask
 ) -> None:
     cases: list[tuple[Any, dict[str, str], str]] = [
-        (
-            [2**40 + 7],
-            INT32,
-            "the hook preprocess: v: holds 1099511627783, which int32 can't represent",
-        ),
-        (
-            [3000000000],
-            INT32,
-            "v: holds 3000000000, which int32 can't represent; the signature wants int32",
-        ),
+        ([2**40 + 7], INT32,
+         "the hook preprocess: v: holds 1099511627783, which int32 can't represent"),
+        ([3000000000], INT32,
+         "v: holds 3000000000, which int32 can't represent; the signature wants int32"),
         (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
         ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
         ([1e300], FLOAT32, "v: holds 1e+300, which float32 can't represent"),
-    ]
+    ]  # fmt: skip
     for made, told, words in cases:
         status, answer, _ = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **told)
         assert (status, words in json.loads(answer)["error"]) == (400, True), answer

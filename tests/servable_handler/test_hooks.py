@@ -26,16 +26,12 @@ def loaded(folder: Path, transforms: str | None) -> subprocess.CompletedProcess[
 BOTH = "from servable_handler.hooks import InputError\npreprocess = postprocess = print"
 
 
-@pytest.mark.parametrize(
-    ("transforms", "found"),
-    [
-        (None, "False False"),
-        ("def preprocess(body, context): ...", "True False"),
-        ("def postprocess(tensors, context): ...", "False True"),
-        (BOTH, "True True"),
-    ],
-    ids=["none", "preprocess", "postprocess", "both"],
-)
+@pytest.mark.parametrize(("transforms", "found"), [
+    (None, "False False"),
+    ("def preprocess(body, context): ...", "True False"),
+    ("def postprocess(tensors, context): ...", "False True"),
+    (BOTH, "True True"),
+], ids=["none", "preprocess", "postprocess", "both"])  # fmt: skip
 def test_the_hooks_that_are_there_are_found(
     transforms: str | None, found: str, tmp_path: Path
 ) -> None:

@@ -234,15 +234,12 @@ def test_a_grpc_status_that_is_none_is_an_internal_error_of_the_call(code: bytes
     assert raised.value.code == 13
 
 
-@pytest.mark.parametrize(
-    ("frames", "kind"),
-    [
-        ([frame(3, 0, 1, b"\0\0\0\1")], CallFailedError),
-        ([frame(3, 0, 1, b"\0\0\0\7")], NotTakenError),
-        ([frame(7, 0, 0, struct.pack(">II", 0, 0))], NotTakenError),
-        ([HEADERS], (BrokenOffError, ConnectionResetError)),
-    ],
-)
+@pytest.mark.parametrize(("frames", "kind"), [
+    ([frame(3, 0, 1, b"\0\0\0\1")], CallFailedError),
+    ([frame(3, 0, 1, b"\0\0\0\7")], NotTakenError),
+    ([frame(7, 0, 0, struct.pack(">II", 0, 0))], NotTakenError),
+    ([HEADERS], (BrokenOffError, ConnectionResetError)),
+])  # fmt: skip
 def test_how_a_call_ends_without_an_answer_is_told_apart(
     frames: list[bytes], kind: type[Exception] | tuple[type[Exception], ...]
 ) -> None:
@@ -408,16 +405,12 @@ def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
         return
 
 
-@pytest.mark.parametrize(
-    ("third", "heard"),
-    [
-        (whole(5, message=b"no"), (0, b"", b"no")),
-        (whole(5, status=b"7"), (7, b"", b"")),
-        (whole(5, message=b"longer"), (0, b"", b"longer")),
-        (SETTINGS + whole(5, message=b"no"), (0, b"", b"no")),
-    ],
-    ids=["same form", "refused", "longer", "settings first"],
-)
+@pytest.mark.parametrize(("third", "heard"), [
+    (whole(5, message=b"no"), (0, b"", b"no")),
+    (whole(5, status=b"7"), (7, b"", b"")),
+    (whole(5, message=b"longer"), (0, b"", b"longer")),
+    (SETTINGS + whole(5, message=b"no"), (0, b"", b"no")),
+], ids=["same form", "refused", "longer", "settings first"])  # fmt: skip
 def test_after_answers_of_one_form_another_one_is_still_read(
     third: bytes, heard: tuple[int, bytes, bytes]
 ) -> None:

@@ -131,12 +131,9 @@ class Fleet:
         self.start_minutes = start_minutes
         self._ready: datetime | None = None
         self.scaling = Autoscaling(
-            targets={"t": target},
-            policies=policies,
-            alarms=alarms,
-            created=START,
+            targets={"t": target}, policies=policies, alarms=alarms, created=START,
             metric_delay_seconds=metric_delay_seconds,
-        )
+        )  # fmt: skip
 
     def advance(self, minute: float, numbers: Numbers) -> ScalingMinute:
         moment = at(minute)

@@ -100,17 +100,9 @@ def test_a_rule_holds_or_not_and_knows_its_alarms_and_one_that_cannot_be_read_is
         assert _holds(text) is wanted
     assert AlarmRule('ALARM(a) AND NOT OK("c d")').names == {"a", "c d"}
     for text in [
-        "",
-        "ALARM()",
-        "ALARM(a",
-        "(TRUE",
-        "TRUE FALSE",
-        "AND",
-        "a",
-        "NOT",
-        "NOT TRUE (FALSE)",
+        "", "ALARM()", "ALARM(a", "(TRUE", "TRUE FALSE", "AND", "a", "NOT", "NOT TRUE (FALSE)",
         "()",
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match="AlarmRule: cannot be parsed"):
             AlarmRule(text)
 

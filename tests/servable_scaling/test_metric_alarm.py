@@ -11,15 +11,10 @@ from servable_scaling.alarms.query import MetricQuery
 from tests.servable_scaling.minutes import Numbers, at
 
 ALARM: dict[str, Any] = {
-    "AlarmName": "use",
-    "Namespace": "Own",
-    "MetricName": "Use",
-    "Statistic": "Average",
-    "Period": 60,
-    "EvaluationPeriods": 2,
-    "Threshold": 50,
+    "AlarmName": "use", "Namespace": "Own", "MetricName": "Use", "Statistic": "Average",
+    "Period": 60, "EvaluationPeriods": 2, "Threshold": 50,
     "ComparisonOperator": "GreaterThanThreshold",
-}
+}  # fmt: skip
 
 
 def rule(**more: Any) -> MetricAlarmRule:
@@ -41,41 +36,32 @@ RETURNED = {"Metrics": [stat("Use", ReturnData=True), stat("Errors", ReturnData=
 KEPT = {"Metrics": [stat("Use", ReturnData=False), stat("Errors", ReturnData=False)]}
 
 
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        ({"EvaluationWindow": {}}, "EvaluationWindow is not emulated"),
-        (
-            {"ComparisonOperator": "GreaterThanUpperThreshold"},
-            "GreaterThanUpperThreshold (anomaly detection) is not emulated",
-        ),
-        ({"Threshold": None}, "The parameter Threshold is required."),
-        ({"DatapointsToAlarm": 3}, "at least 1 and at most EvaluationPeriods, not 3 of 2."),
-        ({"DatapointsToAlarm": 0}, "at least 1 and at most EvaluationPeriods, not 0 of 2."),
-        (
-            {"TreatMissingData": "good"},
-            "Option good is not supported. Supported options for parameter TreatMissingData are "
-            "missing, ignore, breaching, notBreaching.",
-        ),
-        ({"MetricName": None}, "either Statistic or ExtendedStatistic are required"),
-        ({"Namespace": None}, "either Statistic or ExtendedStatistic are required"),
-        ({"Statistic": None}, "either Statistic or ExtendedStatistic are required"),
-        ({"ExtendedStatistic": "p99"}, "Statistic or ExtendedStatistic must be given, not both"),
-        ({"Statistic": "Median"}, "The statistic Median is not emulated"),
-        ({"Period": 0}, "Period must be 10, 20, 30 or a multiple of 60 seconds, not 0."),
-        ({"Period": 90}, "not 90."),
-        ({"Metrics": [{"Id": "m1"}]}, "The query m1 has neither MetricStat nor Expression."),
-        ({"Metrics": [expression("m1 + m2")]}, "The expression m1 + m2 refers to m1, m2."),
-        ({"Metrics": [expression("1 + 2")]}, "The expression 1 + 2 refers to no metric ID."),
-        ({"Metrics": [expression("e * 2")]}, "The expressions e refer to each other."),
-        (
-            {"Metrics": [expression("b + 1", "a"), expression("a + 1", "b")]},
-            "The expressions a, b refer to each other.",
-        ),
-        (RETURNED, "must have ReturnData true, not use, errors."),
-        (KEPT, "must have ReturnData true, not none."),
-    ],
-)
+@pytest.mark.parametrize(("more", "problem"), [
+    ({"EvaluationWindow": {}}, "EvaluationWindow is not emulated"),
+    ({"ComparisonOperator": "GreaterThanUpperThreshold"},
+     "GreaterThanUpperThreshold (anomaly detection) is not emulated"),
+    ({"Threshold": None}, "The parameter Threshold is required."),
+    ({"DatapointsToAlarm": 3}, "at least 1 and at most EvaluationPeriods, not 3 of 2."),
+    ({"DatapointsToAlarm": 0}, "at least 1 and at most EvaluationPeriods, not 0 of 2."),
+    ({"TreatMissingData": "good"},
+     "Option good is not supported. Supported options for parameter TreatMissingData are "
+     "missing, ignore, breaching, notBreaching."),
+    ({"MetricName": None}, "either Statistic or ExtendedStatistic are required"),
+    ({"Namespace": None}, "either Statistic or ExtendedStatistic are required"),
+    ({"Statistic": None}, "either Statistic or ExtendedStatistic are required"),
+    ({"ExtendedStatistic": "p99"}, "Statistic or ExtendedStatistic must be given, not both"),
+    ({"Statistic": "Median"}, "The statistic Median is not emulated"),
+    ({"Period": 0}, "Period must be 10, 20, 30 or a multiple of 60 seconds, not 0."),
+    ({"Period": 90}, "not 90."),
+    ({"Metrics": [{"Id": "m1"}]}, "The query m1 has neither MetricStat nor Expression."),
+    ({"Metrics": [expression("m1 + m2")]}, "The expression m1 + m2 refers to m1, m2."),
+    ({"Metrics": [expression("1 + 2")]}, "The expression 1 + 2 refers to no metric ID."),
+    ({"Metrics": [expression("e * 2")]}, "The expressions e refer to each other."),
+    ({"Metrics": [expression("b + 1", "a"), expression("a + 1", "b")]},
+     "The expressions a, b refer to each other."),
+    (RETURNED, "must have ReturnData true, not use, errors."),
+    (KEPT, "must have ReturnData true, not none."),
+])  # fmt: skip
 def test_an_alarm_that_cannot_be_is_refused_in_words(more: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011
         rule(**more)
@@ -169,56 +155,29 @@ def evaluation(state: State, *values: float) -> Evaluation:
     return Evaluation(at(5), state, [(at(minute), value) for minute, value in enumerate(values)])
 
 
-@pytest.mark.parametrize(
-    ("more", "state", "values", "reason"),
-    [
-        (
-            {},
-            "ALARM",
-            [60.0, 70.0],
-            "Threshold Crossed: 2 out of the last 2 datapoints [70.0 (23/11/26 00:01:00), 60.0 "
-            "(23/11/26 00:00:00)] were greater than the threshold (50.0) (minimum 2 datapoints for "
-            "OK -> ALARM transition).",
-        ),
-        (
-            {"DatapointsToAlarm": 1},
-            "ALARM",
-            [40.0, 70.0],
-            "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were "
-            "greater than the threshold (50.0) (minimum 1 datapoint for OK -> ALARM transition).",
-        ),
-        (
-            {"ComparisonOperator": "LessThanOrEqualToThreshold"},
-            "OK",
-            [40.0, 70.0],
-            "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were not "
-            "less than or equal to the threshold (50.0) (minimum 2 datapoints for OK -> ALARM "
-            "transition).",
-        ),
-        (
-            {"TreatMissingData": "breaching"},
-            "ALARM",
-            [],
-            "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints "
-            "were treated as [Breaching].",
-        ),
-        # Recorded from AWS: tests/servable_local/aws/aws_answers.jsonl.
-        (
-            {"EvaluationPeriods": 1},
-            "ALARM",
-            [70.0],
-            "Threshold Crossed: 1 datapoint [70.0 (23/11/26 00:00:00)] was greater than the threshold "
-            "(50.0).",
-        ),
-        (
-            {"EvaluationPeriods": 1},
-            "INSUFFICIENT_DATA",
-            [],
-            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoints "
-            "were treated as [missing].",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("more", "state", "values", "reason"), [
+    ({}, "ALARM", [60.0, 70.0],
+     "Threshold Crossed: 2 out of the last 2 datapoints [70.0 (23/11/26 00:01:00), 60.0 "
+     "(23/11/26 00:00:00)] were greater than the threshold (50.0) (minimum 2 datapoints for "
+     "OK -> ALARM transition)."),
+    ({"DatapointsToAlarm": 1}, "ALARM", [40.0, 70.0],
+     "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were "
+     "greater than the threshold (50.0) (minimum 1 datapoint for OK -> ALARM transition)."),
+    ({"ComparisonOperator": "LessThanOrEqualToThreshold"}, "OK", [40.0, 70.0],
+     "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were not "
+     "less than or equal to the threshold (50.0) (minimum 2 datapoints for OK -> ALARM "
+     "transition)."),
+    ({"TreatMissingData": "breaching"}, "ALARM", [],
+     "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints "
+     "were treated as [Breaching]."),
+    # Recorded from AWS: tests/servable_local/aws/aws_answers.jsonl.
+    ({"EvaluationPeriods": 1}, "ALARM", [70.0],
+     "Threshold Crossed: 1 datapoint [70.0 (23/11/26 00:00:00)] was greater than the threshold "
+     "(50.0)."),
+    ({"EvaluationPeriods": 1}, "INSUFFICIENT_DATA", [],
+     "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoints "
+     "were treated as [missing]."),
+])  # fmt: skip
 def test_a_state_has_its_reason(
     more: dict[str, Any], state: State, values: list[float], reason: str
 ) -> None:

@@ -60,14 +60,11 @@ def test_target_tracking_scales_to_the_guides_numbers() -> None:
 def test_steps_scale_to_the_guides_numbers() -> None:
     # Of three more and 200 percent more the larger wins.
     fleet = Fleet(
-        10,
-        target=target(most=50),
-        policies={
-            "few": steps((0, None, 3), name="few"),
-            "many": steps((0, None, 200), name="many", **PERCENT),
-        },
+        10, target=target(most=50),
+        policies={"few": steps((0, None, 3), name="few"),
+                  "many": steps((0, None, 200), name="many", **PERCENT)},
         alarms=[alarm("few"), alarm("many")],
-    )
+    )  # fmt: skip
     assert fleet.run([1], Numbers(Use=[60])) == {1: 30}
     # A step of 3 in the cooldown of a step of 2 adds 1.
     fleet = Fleet(

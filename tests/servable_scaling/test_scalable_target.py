@@ -86,14 +86,10 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
     given = steps((0, 10.5, 1), (10.5, None, 2))
     del given["StepScalingPolicyConfiguration"]["Cooldown"]
     assert parse_scaling_policy(given) == StepScaling(
-        "step",
-        "ChangeInCapacity",
+        "step", "ChangeInCapacity",
         (StepAdjustment(0.0, 10.5, 1), StepAdjustment(10.5, None, 2)),
-        300,
-        300,
-        "Average",
-        0,
-    )
+        300, 300, "Average", 0,
+    )  # fmt: skip
 
     policy = parse_scaling_policy(steps((0, None, 1), Cooldown=42, MinAdjustmentMagnitude=3))
     assert isinstance(policy, StepScaling)

@@ -59,10 +59,8 @@ def test_registering_moves_the_capacity_inside_once_when_it_can_and_keeps_the_re
     one.register(3, None, SuspendedState(scaling_in=True))
     one.register(None, 8, None)
     assert (one.target.minimum, one.target.maximum, one.target.suspended) == (
-        3,
-        8,
-        SuspendedState(scaling_in=True),
-    )
+        3, 8, SuspendedState(scaling_in=True),
+    )  # fmt: skip
 
 
 def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_to_it() -> None:

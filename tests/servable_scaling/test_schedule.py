@@ -123,12 +123,10 @@ def test_new_bounds_scale_the_capacity_and_policies_go_on_inside_them() -> None:
     fleet = Fleet(2, target=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 6}
     assert [(one["Description"], one["Cause"]) for one in fleet.told] == [
-        (
-            "Setting min capacity to 6 and max capacity to 9",
-            "scheduled action name morning was triggered",
-        ),
+        ("Setting min capacity to 6 and max capacity to 9",
+         "scheduled action name morning was triggered"),
         ("Setting desired instance count to 6.", "minimum capacity was set to 6"),
-    ]
+    ]  # fmt: skip
     fleet = Fleet(8, target=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 5}
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
@@ -159,41 +157,38 @@ def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_or
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 4
 
 
-@pytest.mark.parametrize(
-    ("expression", "problem", "allowed"),
-    [
-        ("rate(0 minutes)", "'0 minutes' isn't a valid interval", "rate(N UNIT): a whole number"),
-        ("rate(1 week)", "'1 week' isn't a valid interval", "minutes, hours or days"),
-        ("at(2026-02-30T00:00:00)", "isn't a valid time", "at(yyyy-mm-ddThh:mm:ss)"),
-        ("at(2026-12-24)", "'2026-12-24' isn't a valid time", "at(2026-12-24T18:00:00)"),
-        ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
-        ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
-        ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),
-        ("cron(0 7 ? * ? *)", "day of the month is ? and day of the week ?", "? in one of them"),
-        ("cron(0 7 31 FEB ? *)", "month FEB has no day 31", "1 to 29"),
-        ("cron(0 7 31 4,6,9,11 ? *)", "month 4,6,9,11 has no day 31", "1 to 30"),
-        ("cron(60 7 * * ? *)", "minute 60 is out of range", "0 to 59"),
-        ("cron(0 24 * * ? *)", "hour 24 is out of range", "0 to 23"),
-        ("cron(0 7 0 * ? *)", "day of the month 0 is out of range", "1 to 31"),
-        ("cron(0 7 32 * ? *)", "day of the month 32 is out of range", "1 to 31"),
-        ("cron(0 7 * 0 ? *)", "month 0 is out of range", "1 to 12 or JAN to DEC"),
-        ("cron(0 7 * 13 ? *)", "month 13 is out of range", "1 to 12 or JAN to DEC"),
-        ("cron(0 7 ? * 0 *)", "day of the week 0 is out of range", "1 to 7 or SUN to SAT"),
-        ("cron(0 7 ? * 8 *)", "day of the week 8 is out of range", "1 to 7 or SUN to SAT"),
-        ("cron(0 7 ? * MON-FRIDAY *)", "day of the week MON-FRIDAY is out of range", "SUN to SAT"),
-        ("cron(0 7 * * ? 1969)", "year 1969 is out of range", "1970 to 2199"),
-        ("cron(0 7 * * ? 2200)", "year 2200 is out of range", "1970 to 2199"),
-        ("cron(*/0 7 * * ? *)", "'*/0' isn't a valid minute", "0 to 59, with , - * /"),
-        ("cron(1+2 7 * * ? *)", "'1+2' isn't a valid minute", "0 to 59, with , - * /"),
-        ("cron(0 7 L-100 * ? *)", "day of the month L-100 is out of range", "1 to 31"),
-        ("cron(0 7 32W * ? *)", "day of the month 32W is out of range", "1 to 31"),
-        ("cron(0 7 ? * 2#6 *)", "'2#6' isn't a valid day of the week", "1 to 7"),
-        ("cron(L 7 * * ? *)", "minute L is out of range", "0 to 59"),
-        ("rate(1 hours)", "singular after 1", ""),
-        ("rate(5 minute)", "singular after 1", ""),
-        ("rate(01 days)", "singular after 1", ""),
-    ],
-)
+@pytest.mark.parametrize(("expression", "problem", "allowed"), [
+    ("rate(0 minutes)", "'0 minutes' isn't a valid interval", "rate(N UNIT): a whole number"),
+    ("rate(1 week)", "'1 week' isn't a valid interval", "minutes, hours or days"),
+    ("at(2026-02-30T00:00:00)", "isn't a valid time", "at(yyyy-mm-ddThh:mm:ss)"),
+    ("at(2026-12-24)", "'2026-12-24' isn't a valid time", "at(2026-12-24T18:00:00)"),
+    ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
+    ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
+    ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),
+    ("cron(0 7 ? * ? *)", "day of the month is ? and day of the week ?", "? in one of them"),
+    ("cron(0 7 31 FEB ? *)", "month FEB has no day 31", "1 to 29"),
+    ("cron(0 7 31 4,6,9,11 ? *)", "month 4,6,9,11 has no day 31", "1 to 30"),
+    ("cron(60 7 * * ? *)", "minute 60 is out of range", "0 to 59"),
+    ("cron(0 24 * * ? *)", "hour 24 is out of range", "0 to 23"),
+    ("cron(0 7 0 * ? *)", "day of the month 0 is out of range", "1 to 31"),
+    ("cron(0 7 32 * ? *)", "day of the month 32 is out of range", "1 to 31"),
+    ("cron(0 7 * 0 ? *)", "month 0 is out of range", "1 to 12 or JAN to DEC"),
+    ("cron(0 7 * 13 ? *)", "month 13 is out of range", "1 to 12 or JAN to DEC"),
+    ("cron(0 7 ? * 0 *)", "day of the week 0 is out of range", "1 to 7 or SUN to SAT"),
+    ("cron(0 7 ? * 8 *)", "day of the week 8 is out of range", "1 to 7 or SUN to SAT"),
+    ("cron(0 7 ? * MON-FRIDAY *)", "day of the week MON-FRIDAY is out of range", "SUN to SAT"),
+    ("cron(0 7 * * ? 1969)", "year 1969 is out of range", "1970 to 2199"),
+    ("cron(0 7 * * ? 2200)", "year 2200 is out of range", "1970 to 2199"),
+    ("cron(*/0 7 * * ? *)", "'*/0' isn't a valid minute", "0 to 59, with , - * /"),
+    ("cron(1+2 7 * * ? *)", "'1+2' isn't a valid minute", "0 to 59, with , - * /"),
+    ("cron(0 7 L-100 * ? *)", "day of the month L-100 is out of range", "1 to 31"),
+    ("cron(0 7 32W * ? *)", "day of the month 32W is out of range", "1 to 31"),
+    ("cron(0 7 ? * 2#6 *)", "'2#6' isn't a valid day of the week", "1 to 7"),
+    ("cron(L 7 * * ? *)", "minute L is out of range", "0 to 59"),
+    ("rate(1 hours)", "singular after 1", ""),
+    ("rate(5 minute)", "singular after 1", ""),
+    ("rate(01 days)", "singular after 1", ""),
+])  # fmt: skip
 def test_an_expression_that_aws_refuses_says_what_is_allowed(
     expression: str, problem: str, allowed: str
 ) -> None:
@@ -233,14 +228,9 @@ def test_minutes_are_lists_ranges_and_steps_and_a_schedule_has_its_last_time() -
 
 
 CRONS = (
-    "cron(0 7 * * ? *)",
-    "cron(30 7 ? * MON *)",
-    "cron(0 6,7 ? * MON-FRI *)",
-    "cron(0/30 7 1 * ? *)",
-    "cron(0 7 ? * SAT,SUN *)",
-    "cron(0 7 L 2 ? *)",
-    "cron(0 6 29 2 ? *)",
-)
+    "cron(0 7 * * ? *)", "cron(30 7 ? * MON *)", "cron(0 6,7 ? * MON-FRI *)",
+    "cron(0/30 7 1 * ? *)", "cron(0 7 ? * SAT,SUN *)", "cron(0 7 L 2 ? *)", "cron(0 6 29 2 ? *)",
+)  # fmt: skip
 
 
 def test_expressions_share_a_minute_if_both_are_due_in_one_and_rates_none() -> None:

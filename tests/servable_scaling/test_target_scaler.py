@@ -82,10 +82,8 @@ def test_a_scale_in_blocks_the_next_one_in_its_cooldown_but_no_scale_out() -> No
     assert tracked(9, range(1, 24), [10], ScaleInCooldown=180) == {15: 8, 19: 7, 23: 6}
 
     assert tracked(9, range(1, 20), [*[10] * 15, 100], ScaleInCooldown=900) == {
-        15: 8,
-        18: 16,
-        19: 20,
-    }
+        15: 8, 18: 16, 19: 20,
+    }  # fmt: skip
 
     down = steps((None, 0, -1), name="down", Cooldown=3600)
     up = steps((0, None, 4), name="up")
@@ -100,14 +98,11 @@ def test_a_scale_in_blocks_the_next_one_in_its_cooldown_but_no_scale_out() -> No
 
 def test_another_policy_and_a_schedule_do_not_wait_for_a_cooldown() -> None:
     fleet = Fleet(
-        4,
-        target=target(),
-        policies={
-            "step": steps((0, None, 2), Cooldown=600),
-            "late": steps((0, None, 1), name="late", Cooldown=600),
-        },
+        4, target=target(),
+        policies={"step": steps((0, None, 2), Cooldown=600),
+                  "late": steps((0, None, 1), name="late", Cooldown=600)},
         alarms=[alarm("step"), alarm("late", minutes=2)],
-    )
+    )  # fmt: skip
     assert fleet.run(range(1, 4), Numbers(Use=[60])) == {1: 6, 2: 7}
 
     action = morning(MinCapacity=9)

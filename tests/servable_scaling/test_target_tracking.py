@@ -36,10 +36,8 @@ def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> Non
         "AlarmHigh"
     ]
     assert (high["MetricName"], high["Statistic"], high["Period"]) == (
-        "InvocationsPerInstance",
-        "Sum",
-        60,
-    )
+        "InvocationsPerInstance", "Sum", 60,
+    )  # fmt: skip
 
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]

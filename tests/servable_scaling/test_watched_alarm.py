@@ -85,10 +85,8 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
         ("INSUFFICIENT_DATA", ("dark",)),
     ]
     assert (changes[0].at, changes[0].alarm, changes[0].before) == (
-        at(1),
-        "step-high",
-        "INSUFFICIENT_DATA",
-    )
+        at(1), "step-high", "INSUFFICIENT_DATA",
+    )  # fmt: skip
     cases: list[tuple[dict[str, Any], list[float | None], tuple[str, ...]]] = [
         ({"OKActions": ["fine"]}, [40], ("fine",)),
         ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),

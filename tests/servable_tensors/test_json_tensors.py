@@ -31,12 +31,9 @@ NUMBERS = {wire.find_dtype_name(number): number for number in range(1, 24)}
 LEAVES = st.one_of(
     st.integers(-300, 300),
     st.sampled_from([2**24, 2**24 + 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63), 10**400, 1e39]),
-    st.floats(width=32),
-    st.booleans(),
-    st.none(),
-    st.text("a:\\é\N{SNOWMAN}\0", max_size=3),
+    st.floats(width=32), st.booleans(), st.none(), st.text("a:\\é\N{SNOWMAN}\0", max_size=3),
     st.sampled_from([{"b64": "YQ=="}, {"b64": "!"}, {"b64": 1}, {}]),
-)
+)  # fmt: skip
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=8)
 EVEN = st.integers(0, 3).flatmap(
     lambda width: st.lists(st.lists(st.integers(0, 9), min_size=width, max_size=width), max_size=3)
@@ -144,27 +141,24 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("_parser")
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
-        (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
-        (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' appears twice"),
-        (b'{"inputs": {"y": 1, "x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
-        (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' appears twice"),
-        (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' appears twice"),
-        (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "appears twice"),
-        (b'{"inputs": [[1, 01]]}', "the body is no JSON"),
-        (b'{"inputs": [[1, 0x1]]}', "the body is no JSON"),
-        (b'{"inputs": [[1, 1_0]]}', "the body is no JSON"),
-        ('{"inputs": [[1, \u0661]]}'.encode(), "the body is no JSON"),
-        (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "the body is no JSON"),
-        (b'{"inputs": [[1, ' + b"9" * 400 + b"]]}", "float32 can't represent"),
-        (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "the body is no JSON"),
-        ('{"inputs": [[1, 2]]}'.encode("utf-16"), "the body is no JSON"),
-        (b'{"inputs": "\xff"}', "the body is no JSON"),
-    ],
-)
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"inputs": [[1, 1e400]]}', "holds a number that is too large"),
+    (b'{"inputs": [[Infinity, -1e400]]}', "holds a number that is too large"),
+    (b'{"inputs": [[1, 2]], "inputs": [[3, 4]]}', "the key 'inputs' appears twice"),
+    (b'{"inputs": {"y": 1, "x": [[1, 2]], "x": [[3, 4]]}}', "the key 'x' appears twice"),
+    (b'{"instances": [{"x": [1, 2], "x": [3, 4]}]}', "the key 'x' appears twice"),
+    (b'{"instances": [[1, {"b64": "", "b64": "AA=="}]]}', "the key 'b64' appears twice"),
+    (b'{"inputs": [[1, 2]], "signature_name": ":", "signature_name": "s"}', "appears twice"),
+    (b'{"inputs": [[1, 01]]}', "the body is no JSON"),
+    (b'{"inputs": [[1, 0x1]]}', "the body is no JSON"),
+    (b'{"inputs": [[1, 1_0]]}', "the body is no JSON"),
+    ('{"inputs": [[1, \u0661]]}'.encode(), "the body is no JSON"),
+    (b'{"inputs": [[1, ' + b"9" * 5000 + b"]]}", "the body is no JSON"),
+    (b'{"inputs": [[1, ' + b"9" * 400 + b"]]}", "float32 can't represent"),
+    (b'\xef\xbb\xbf{"inputs": [[1, 2]]}', "the body is no JSON"),
+    ('{"inputs": [[1, 2]]}'.encode("utf-16"), "the body is no JSON"),
+    (b'{"inputs": "\xff"}', "the body is no JSON"),
+])  # fmt: skip
 def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> None:
     with pytest.raises(TensorError) as raised:
         build_arrays(parse(body), ONE)
@@ -174,15 +168,12 @@ def test_what_json_parsers_read_differently_is_400(body: bytes, words: str) -> N
 
 
 @pytest.mark.usefixtures("_parser")
-@pytest.mark.parametrize(
-    ("body", "values"),
-    [
-        (b'{"inputs": [[-0, 1E2]]}', [[0, 100]]),
-        (b'{"inputs": [[Infinity, -Infinity]]}', [[math.inf, -math.inf]]),
-        (b'{"inputs": %s1%s}' % (b"[" * 32, b"]" * 32), json.loads("[" * 32 + "1" + "]" * 32)),
-        (b'{"inputs": {"x": [[1, 1e-400]]}, "signature_name": ":"}', [[1, 0]]),
-        (b'{"instances": [{"x": [1, 2]}, {"x": [3, 4]}]}', [[1, 2], [3, 4]]),
-    ],
-)
+@pytest.mark.parametrize(("body", "values"), [
+    (b'{"inputs": [[-0, 1E2]]}', [[0, 100]]),
+    (b'{"inputs": [[Infinity, -Infinity]]}', [[math.inf, -math.inf]]),
+    (b'{"inputs": %s1%s}' % (b"[" * 32, b"]" * 32), json.loads("[" * 32 + "1" + "]" * 32)),
+    (b'{"inputs": {"x": [[1, 1e-400]]}, "signature_name": ":"}', [[1, 0]]),
+    (b'{"instances": [{"x": [1, 2]}, {"x": [3, 4]}]}', [[1, 2], [3, 4]]),
+])  # fmt: skip
 def test_every_parser_finds_the_same_numbers(body: bytes, values: Any) -> None:
     assert build_arrays(parse(body), ONE)["x"].tolist() == values

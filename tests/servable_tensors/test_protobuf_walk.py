@@ -34,46 +34,35 @@ MIB64 = (64 << 20) // 4
 
 @pytest.mark.parametrize(
     "sound",
-    [
-        tensor(FLOAT, [2], float_val=[1, 2]),
-        tensor(FLOAT, [2], tensor_content=b"12345678"),
-        tensor(FLOAT, [], float_val=[1]),
-        tensor(FLOAT, [0, 5]),
-        tensor(FLOAT, [MIB64, 0]),
-        tensor(FLOAT, [MIB64], float_val=[1]),
-        tensor(INT32, [3], int_val=[-1, 300, 5]),
-        tensor(STRING, [2], string_val=[b"a", b""]),
-        tensor(COMPLEX, [2], scomplex_val=[1, 2, 3, 4]),
-    ],
+    [tensor(FLOAT, [2], float_val=[1, 2]), tensor(FLOAT, [2], tensor_content=b"12345678"),
+     tensor(FLOAT, [], float_val=[1]), tensor(FLOAT, [0, 5]), tensor(FLOAT, [MIB64, 0]),
+     tensor(FLOAT, [MIB64], float_val=[1]), tensor(INT32, [3], int_val=[-1, 300, 5]),
+     tensor(STRING, [2], string_val=[b"a", b""]), tensor(COMPLEX, [2], scomplex_val=[1, 2, 3, 4])],
     ids=str,
-)
+)  # fmt: skip
 def test_a_sound_tensor_passes(sound: Any) -> None:
     check_predict_request(request(x=sound))
 
 
-@pytest.mark.parametrize(
-    ("bomb", "words"),
-    [
-        (tensor(FLOAT, [1_500_000_000], float_val=[1]), "which exceeds 64 MiB"),
-        (tensor(FLOAT, [MIB64 + 1], float_val=[1]), "which exceeds 64 MiB"),
-        (tensor(FLOAT, [1 << 62, 1 << 62, 1 << 62], float_val=[1]), "which exceeds 64 MiB"),
-        (tensor(FLOAT, [1 << 40, 0]), "which exceeds 64 MiB"),
-        (tensor(STRING, [3_000_000], string_val=[b""]), "which exceeds 64 MiB"),
-        (tensor(FLOAT, [3], float_val=[1, 2]), "3 elements, with 2 values"),
-        (tensor(FLOAT, [3]), "3 elements, with 0 values"),
-        (tensor(INT32, [3], float_val=[1, 2, 3]), "3 elements, with 0 values"),
-        (tensor(COMPLEX, [3], scomplex_val=[1, 2, 3, 4]), "3 elements, with 2 values"),
-        (tensor(FLOAT, [2], tensor_content=b"1234"), "8 bytes, with 4 bytes of content"),
-        (tensor(FLOAT, [1], tensor_content=b"12345678"), "4 bytes, with 8 bytes of content"),
-        (tensor(FLOAT, [-1]), "shape is not fully known"),
-        (tensor(20, []), "got resource [], a type that a request can't contain"),
-        (tensor(99, []), "a type that a request can't contain"),
-        (tensor(101, []), "a type that a request can't contain"),
-        (tensor(FLOAT, [1] * 255, float_val=[1]), "more than 254 dimensions"),
-        (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
-    ],
-    ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize(("bomb", "words"), [
+    (tensor(FLOAT, [1_500_000_000], float_val=[1]), "which exceeds 64 MiB"),
+    (tensor(FLOAT, [MIB64 + 1], float_val=[1]), "which exceeds 64 MiB"),
+    (tensor(FLOAT, [1 << 62, 1 << 62, 1 << 62], float_val=[1]), "which exceeds 64 MiB"),
+    (tensor(FLOAT, [1 << 40, 0]), "which exceeds 64 MiB"),
+    (tensor(STRING, [3_000_000], string_val=[b""]), "which exceeds 64 MiB"),
+    (tensor(FLOAT, [3], float_val=[1, 2]), "3 elements, with 2 values"),
+    (tensor(FLOAT, [3]), "3 elements, with 0 values"),
+    (tensor(INT32, [3], float_val=[1, 2, 3]), "3 elements, with 0 values"),
+    (tensor(COMPLEX, [3], scomplex_val=[1, 2, 3, 4]), "3 elements, with 2 values"),
+    (tensor(FLOAT, [2], tensor_content=b"1234"), "8 bytes, with 4 bytes of content"),
+    (tensor(FLOAT, [1], tensor_content=b"12345678"), "4 bytes, with 8 bytes of content"),
+    (tensor(FLOAT, [-1]), "shape is not fully known"),
+    (tensor(20, []), "got resource [], a type that a request can't contain"),
+    (tensor(99, []), "a type that a request can't contain"),
+    (tensor(101, []), "a type that a request can't contain"),
+    (tensor(FLOAT, [1] * 255, float_val=[1]), "more than 254 dimensions"),
+    (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
+], ids=lambda value: str(value)[:60] if isinstance(value, str) else "")  # fmt: skip
 def test_a_bomb_is_400_and_names_the_tensor(bomb: Any, words: str) -> None:
     with pytest.raises(TensorError, match=r"^the_input: ") as raised:
         check_predict_request(request(the_input=bomb))
@@ -105,16 +94,13 @@ def test_a_field_in_two_pieces_is_refused_and_values_that_are_not_packed_pass() 
     check_predict_request(field(2, field(1, b"x") + field(2, body)))
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"\x12", "a number does not end"),
-        (b"\x12\x05ab", "field 2 is 5 bytes long; 2 are left"),
-        (b"\x03", "a field has the invalid number 0"),
-        (b"\x0b", "field 1 has the wire type 3, which isn't allowed"),
-        (b"\xff" * 12, "a number does not end"),
-    ],
-)
+@pytest.mark.parametrize(("body", "words"), [
+    (b"\x12", "a number does not end"),
+    (b"\x12\x05ab", "field 2 is 5 bytes long; 2 are left"),
+    (b"\x03", "a field has the invalid number 0"),
+    (b"\x0b", "field 1 has the wire type 3, which isn't allowed"),
+    (b"\xff" * 12, "a number does not end"),
+])  # fmt: skip
 def test_what_is_no_message_says_where(body: bytes, words: str) -> None:
     with pytest.raises(TensorError, match=f"^the body is no PredictRequest: {words}$"):
         check_predict_request(body)
@@ -173,20 +159,16 @@ def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
     )
 
 
-@pytest.mark.parametrize(
-    ("bad", "words"),
-    [
-        (tensor(19, [1], half_val=[-1]), "with -1 in half_val"),
-        (tensor(14, [1], half_val=[1 << 16]), "with 65536 in half_val"),
-        (tensor(4, [1], int_val=[300]), "with 300 in int_val, which the type can't represent"),
-        (tensor(6, [2], int_val=[0, -129]), "with -129 in int_val"),
-        (tensor(STRING, [1], tensor_content=b"\1a"), "send strings in string_val"),
-        (tensor(COMPLEX, [1], scomplex_val=[1, 2, 3]), "3 parts of complex numbers"),
-        (tensor(STRING, [1000], string_val=[b"a" * 100_000]), "take more than 64 MiB together"),
-        (tensor(FLOAT, [0], float_val=[1]), "0 elements, with 1 values"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize(("bad", "words"), [
+    (tensor(19, [1], half_val=[-1]), "with -1 in half_val"),
+    (tensor(14, [1], half_val=[1 << 16]), "with 65536 in half_val"),
+    (tensor(4, [1], int_val=[300]), "with 300 in int_val, which the type can't represent"),
+    (tensor(6, [2], int_val=[0, -129]), "with -129 in int_val"),
+    (tensor(STRING, [1], tensor_content=b"\1a"), "send strings in string_val"),
+    (tensor(COMPLEX, [1], scomplex_val=[1, 2, 3]), "3 parts of complex numbers"),
+    (tensor(STRING, [1000], string_val=[b"a" * 100_000]), "take more than 64 MiB together"),
+    (tensor(FLOAT, [0], float_val=[1]), "0 elements, with 1 values"),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_a_value_that_tensorflow_would_cut_or_read_otherwise_is_refused(
     bad: Any, words: str
 ) -> None:
@@ -216,10 +198,8 @@ def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times:
     ((_, _, start, end),) = iterate_fields(packed, 0, len(packed))
     signed = [n - (1 << 64) if n >> 63 else n for n in numbers]
     assert count_packed_varints(packed, start, end) == (
-        len(numbers) * times,
-        min(signed),
-        max(signed),
-    )
+        len(numbers) * times, min(signed), max(signed),
+    )  # fmt: skip
 
 
 def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:

@@ -101,21 +101,18 @@ def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: A
     assert np.array_equal(ours, theirs, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("message", "words"),
-    [
-        ({"dtype": 19, "half_val": [-1]}, "-1 in half_val is out of range for float16"),
-        ({"dtype": 19, "half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
-        ({"dtype": 4, "int_val": [300]}, "300 in int_val is out of range for uint8"),
-        ({"dtype": 5, "int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
-        ({"dtype": 8, "scomplex_val": [1.0]}, "1 parts of complex numbers"),
-        ({"dtype": 20}, "resource isn't a type that an array can hold"),
-        ({"dtype": 99}, "dtype 99 isn't a type"),
-        ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
-        ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
-        ({"dtype": 1, "tensor_content": b"123"}, "3 bytes for 1 elements of 4"),
-    ],
-)
+@pytest.mark.parametrize(("message", "words"), [
+    ({"dtype": 19, "half_val": [-1]}, "-1 in half_val is out of range for float16"),
+    ({"dtype": 19, "half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
+    ({"dtype": 4, "int_val": [300]}, "300 in int_val is out of range for uint8"),
+    ({"dtype": 5, "int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
+    ({"dtype": 8, "scomplex_val": [1.0]}, "1 parts of complex numbers"),
+    ({"dtype": 20}, "resource isn't a type that an array can hold"),
+    ({"dtype": 99}, "dtype 99 isn't a type"),
+    ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
+    ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
+    ({"dtype": 1, "tensor_content": b"123"}, "3 bytes for 1 elements of 4"),
+])  # fmt: skip
 def test_what_is_no_tensor_says_why(message: dict[str, Any], words: str) -> None:
     with pytest.raises(UnknownTypeError, match=words):
         to_array(wire.TensorProto(**message))
@@ -170,17 +167,14 @@ def test_a_cast_array_holds_what_the_array_held(array: Any, wanted: str) -> None
             assert int(after) == before  # exactly: integers of Python's
 
 
-@pytest.mark.parametrize(
-    ("values", "given_as", "wanted", "words"),
-    [
-        ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
-        ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
-        ([0, -1], "int64", "uint8", "holds -1, which uint8"),
-        ([1e300], "float64", "float32", "holds 1e\\+300, which float32"),
-        ([2**53 + 1], "int64", "float64", "holds 9007199254740993, which float64"),
-        ([2**63 - 1], "int64", "float32", "holds 9223372036854775807, which float32"),
-    ],
-)
+@pytest.mark.parametrize(("values", "given_as", "wanted", "words"), [
+    ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
+    ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
+    ([0, -1], "int64", "uint8", "holds -1, which uint8"),
+    ([1e300], "float64", "float32", "holds 1e\\+300, which float32"),
+    ([2**53 + 1], "int64", "float64", "holds 9007199254740993, which float64"),
+    ([2**63 - 1], "int64", "float32", "holds 9223372036854775807, which float32"),
+])  # fmt: skip
 def test_a_value_that_does_not_fit_is_named(
     values: list[Any], given_as: str, wanted: str, words: str
 ) -> None:

@@ -21,15 +21,11 @@ from servable_tensors.tfrecord import (
 )
 
 OURS = {
-    "TensorShapeProto": wire.TensorShapeProto,
-    "TensorProto": wire.TensorProto,
-    "TensorInfo": wire.TensorInfo,
-    "SignatureDef": wire.SignatureDef,
-    "AssetFileDef": wire.AssetFileDef,
-    "MetaGraphDef": wire.MetaGraphDef,
-    "BundleHeaderProto": wire.BundleHeaderProto,
-    "BundleEntryProto": wire.BundleEntryProto,
-}
+    "TensorShapeProto": wire.TensorShapeProto, "TensorProto": wire.TensorProto,
+    "TensorInfo": wire.TensorInfo, "SignatureDef": wire.SignatureDef,
+    "AssetFileDef": wire.AssetFileDef, "MetaGraphDef": wire.MetaGraphDef,
+    "BundleHeaderProto": wire.BundleHeaderProto, "BundleEntryProto": wire.BundleEntryProto,
+}  # fmt: skip
 
 
 def theirs(name: str) -> Any:
@@ -158,15 +154,12 @@ def test_tensorflow_reads_the_same_records(tmp_path: Path) -> None:
 FRAMED = frame_records([b"first", b"second"])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (FRAMED[:5], "record 0: the file ends inside the length"),
-        (FRAMED[:-1], "record 1: the file ends inside the record"),
-        (b"\1" + FRAMED[1:], "record 0: the length's CRC doesn't match"),
-        (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC doesn't match"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (FRAMED[:5], "record 0: the file ends inside the length"),
+    (FRAMED[:-1], "record 1: the file ends inside the record"),
+    (b"\1" + FRAMED[1:], "record 0: the length's CRC doesn't match"),
+    (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC doesn't match"),
+])  # fmt: skip
 def test_damage_names_the_record(content: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=f"^{message}$"):
         list(read_records(io.BytesIO(content)))

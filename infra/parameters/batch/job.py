@@ -268,13 +268,9 @@ def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
 
 # A value of the file to the API's; what is not here is the API's default.
 _API_VALUES: Mapping[str | None, str] = {
-    "gzip": "Gzip",
-    "line": "Line",
-    "tfrecord": "TFRecord",
-    "recordio": "RecordIO",
-    "multi_record": "MultiRecord",
-    "single_record": "SingleRecord",
-}
+    "gzip": "Gzip", "line": "Line", "tfrecord": "TFRecord", "recordio": "RecordIO",
+    "multi_record": "MultiRecord", "single_record": "SingleRecord",
+}  # fmt: skip
 
 
 def find_batch_job(environment: Environment, name: str) -> BatchJob | None:

@@ -65,12 +65,10 @@ _POOLS = {
     "https": build_observed_pool(awsrequest.AWSHTTPSConnectionPool),
 }
 _NO_CREDENTIALS = (
-    exceptions.NoCredentialsError,
-    exceptions.PartialCredentialsError,
-    exceptions.CredentialRetrievalError,
-    exceptions.TokenRetrievalError,
+    exceptions.NoCredentialsError, exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError, exceptions.TokenRetrievalError,
     exceptions.UnauthorizedSSOTokenError,
-)
+)  # fmt: skip
 
 
 class SageMakerRuntime:

@@ -51,14 +51,9 @@ LATENCY = alarm_on("ModelLatency", "p99", 100_000, EvaluationPeriods=3, Datapoin
 
 def day(requests: list[float], **more: Any) -> RehearsedDay:
     scenario = Scenario(
-        requests=requests,
-        model=MODEL,
-        routing="least_outstanding_requests",
-        resource=RESOURCE,
-        instances=2,
-        start_minutes=4,
-        p99_ms=100,
-    )
+        requests=requests, model=MODEL, routing="least_outstanding_requests", resource=RESOURCE,
+        instances=2, start_minutes=4, p99_ms=100,
+    )  # fmt: skip
     return rehearse(replace(scenario, **more))
 
 

@@ -27,20 +27,17 @@ def state(metric: str, statistic: str, threshold: float, requests: list[float], 
 REFUSING = {"model": replace(MODEL, queue=0), "p99_ms": None}
 
 
-@pytest.mark.parametrize(
-    ("metric", "statistic", "period", "value", "more"),
-    [
-        ("Invocations", "Sum", 60, 3000, {}),
-        ("Invocations", "Sum", 300, 15_000, {}),
-        ("Invocations", "Average", 300, 3000, {}),
-        ("Invocations", "Maximum", 300, 3000, {}),
-        ("InvocationsPerInstance", "Sum", 60, 1500, {}),
-        ("InvocationsPerInstance", "Sum", 60, 1000, {"instances": 3}),
-        ("ModelLatency", "Average", 60, 1e6 * MEAN_SECONDS, {}),
-        ("ModelLatency", "p72", 60, 20_000 * 2.5 ** (0.58284 / 2.326348), {}),
-        ("ConcurrentRequestsPerModel", "Average", 60, 25 * MEAN_SECONDS, {}),
-    ],
-)
+@pytest.mark.parametrize(("metric", "statistic", "period", "value", "more"), [
+    ("Invocations", "Sum", 60, 3000, {}),
+    ("Invocations", "Sum", 300, 15_000, {}),
+    ("Invocations", "Average", 300, 3000, {}),
+    ("Invocations", "Maximum", 300, 3000, {}),
+    ("InvocationsPerInstance", "Sum", 60, 1500, {}),
+    ("InvocationsPerInstance", "Sum", 60, 1000, {"instances": 3}),
+    ("ModelLatency", "Average", 60, 1e6 * MEAN_SECONDS, {}),
+    ("ModelLatency", "p72", 60, 20_000 * 2.5 ** (0.58284 / 2.326348), {}),
+    ("ConcurrentRequestsPerModel", "Average", 60, 25 * MEAN_SECONDS, {}),
+])  # fmt: skip
 def test_an_alarm_sees_the_metric_of_a_steady_day(
     metric: str, statistic: str, period: int, value: float, more: dict[str, Any]
 ) -> None:

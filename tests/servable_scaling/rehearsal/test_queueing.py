@@ -84,14 +84,11 @@ def simulated(model: InstanceModel, routing: Routing, instances: int, use: float
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("routing", "instances", "servers", "use"),
-    [
-        ("random", 4, 2, 0.5),
-        ("least_outstanding_requests", 2, 4, 0.8),
-        ("least_outstanding_requests", 6, 1, 0.8),
-    ],
-)
+@pytest.mark.parametrize(("routing", "instances", "servers", "use"), [
+    ("random", 4, 2, 0.5),
+    ("least_outstanding_requests", 2, 4, 0.8),
+    ("least_outstanding_requests", 6, 1, 0.8),
+])  # fmt: skip
 def test_routing_is_within_5_percent_of_a_simulation_of_events(
     routing: Routing, instances: int, servers: int, use: float
 ) -> None:

@@ -80,14 +80,12 @@ def test_a_line_that_is_no_minute_is_named(tmp_path: Path) -> None:
         ("0\n", "traffic.csv:1: 0 isn't a minute"),
         ("noon,5\n", "traffic.csv:1: noon,5 isn't a minute"),
         ("0,5\nminute,requests\n", "traffic.csv:2: minute,requests isn't a minute"),
-        (
-            "1,5\n1,6\n",
-            "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once",
-        ),
+        ("1,5\n1,6\n",
+         "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once"),
         ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
         ("", "traffic.csv: the file is empty; write minute,requests, such as 0,1200"),
         ("minute,requests\n", "traffic.csv: the file is empty"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(TrafficError) as raised:
             read(tmp_path, text)
         assert str(raised.value).startswith(problem)

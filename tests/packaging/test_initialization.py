@@ -51,8 +51,7 @@ def test_a_vocabulary_is_judged_as_tensorflow_fills_its_table(
 
 
 def test_the_table_of_a_vocabulary_is_found_through_the_functions() -> None:
-    version = Path(__file__).parent / "vocabulary" / "1"
-    (table,) = read_operations(version).vocabularies or ()
+    (table,) = read_operations(Path(__file__).parent / "vocabulary" / "1").vocabularies or ()
     assert (table.file, table.key_column, table.value_column) == ("words.txt", 0, -1)
 
 

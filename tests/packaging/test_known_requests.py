@@ -166,13 +166,11 @@ def test_an_npy_file_is_read_by_its_header_where_a_handler_takes_it() -> None:
 
 
 def test_a_predict_request_is_held_against_the_signature() -> None:
-    body = message(x=np.zeros((2, 3), "float32"))
-    found = read(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
+    found = read(message(x=np.zeros((2, 3), "float32")), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
 
-    body = message(x=np.zeros((2, 3), "int32"))
-    says = refused(body, sent_as=PROTOBUF, reader=Reader.SERVABLE)
+    says = refused(message(x=np.zeros((2, 3), "int32")), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x as int32; the signature expects float32"
 
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
@@ -182,8 +180,7 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
 
     inputs = {**ONE.inputs, "scale": spec("float32", ())}
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
-    body = message(x=np.zeros((1, 3), "float32"))
-    assert read(body, info, PROTOBUF, Reader.SERVABLE) is not None
+    assert read(message(x=np.zeros((1, 3), "float32")), info, PROTOBUF, Reader.SERVABLE) is not None
 
 
 ROWS = read('{"instances": [[1, 2, 3], [4, 5, 6]]}')

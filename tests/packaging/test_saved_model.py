@@ -201,8 +201,7 @@ def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(
         problem = "does not exist, but the graph has variables"
         assert refusal(version) == ("variables/variables.index", problem, SAVED_AGAIN)
 
-    version = breakable("tf1-examples")
-    assert read(version).variable_bytes == 0
+    assert read(breakable("tf1-examples")).variable_bytes == 0
 
     version = breakable()
     (version / SHARD).unlink()

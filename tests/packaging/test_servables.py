@@ -31,8 +31,7 @@ def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
 
 
 def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -> None:
-    bare = Servable(name="ranker", folder=version, version=7)
-    assert files(bare)[0] == "ranker/7/saved_model.pb"
+    assert files(Servable(name="ranker", folder=version, version=7))[0] == "ranker/7/saved_model.pb"
 
     moved = version.rename(version.parent / "export")
     with pytest.raises(PackagingError) as caught:

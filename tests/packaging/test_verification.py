@@ -115,12 +115,10 @@ def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(
 
 def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) -> None:
     code = b"import tensorflow\ndef handler(data, context): ...\n"
-    archive = changed(good, without="code", add=file("code/inference.py", code))
-    (problem,) = problems(archive)
+    (problem,) = problems(changed(good, without="code", add=file("code/inference.py", code)))
     assert problem.startswith("code/inference.py:1: ")
 
-    archive = changed(good, without="code", add=file("code/handler.py", b"x = 1\n"))
-    (problem,) = problems(archive)
+    (problem,) = problems(changed(good, without="code", add=file("code/handler.py", b"x = 1\n")))
     assert problem.startswith("code/: has no inference.py, and the image reads nothing else there")
 
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
@@ -198,8 +196,7 @@ def test_what_is_too_large_is_not_looked_at(
     archive = pack_export("keras-open", tmp_path)
     assert verified(archive).not_looked_at == (verification.NOT_LOOKED_AT,)
     monkeypatch.setattr(verification, "MOST_CHECKED_BYTES", 1)
-    found = verified(archive).not_looked_at
-    assert found[0] == "the checksums of 1/variables, which are large"
+    assert verified(archive).not_looked_at[0] == "the checksums of 1/variables, which are large"
 
 
 def test_a_key_to_name_and_an_installation_at_start_are_warnings(

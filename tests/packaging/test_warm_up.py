@@ -55,8 +55,7 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
 
     file = written(tmp_path, build_warm_up("ranker", golden(ROWS, COLUMNS), info))
     inputs = arrays(file)[["rows", "columnar"].index(form)]
-    model = tf.saved_model.load(str(info.folder))
-    serve = model.signatures["serving_default"]
+    serve = tf.saved_model.load(str(info.folder)).signatures["serving_default"]
     answer = serve(**{key: tf.constant(value) for key, value in inputs.items()})["prob"].numpy()
     parsed = json.loads((RANKER / "golden" / f"answer-{form}.json").read_text())
     assert answer.tolist() == pytest.approx(next(iter(parsed.values())), abs=1e-6)
@@ -67,14 +66,12 @@ def test_the_same_requests_give_the_same_bytes_which_pass_the_check(
 ) -> None:
     first, second = (build_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
     assert first == second
-    file = written(tmp_path, first)
-    assert check_warm_up(file, info) == 2
+    assert check_warm_up(written(tmp_path, first), info) == 2
 
 
 def test_serving_itself_reads_what_is_written(info: SavedModelInfo) -> None:
     theirs = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    content = build_warm_up("ranker", golden(ROWS), info)
-    log = theirs.PredictionLog.FromString(content[12:-4])
+    log = theirs.PredictionLog.FromString(build_warm_up("ranker", golden(ROWS), info)[12:-4])
     assert sorted(log.predict_log.request.inputs) == ["feat_ids", "feat_vals"]
 
 
@@ -83,8 +80,7 @@ def test_a_thousand_requests_are_written_and_one_more_is_refused(
 ) -> None:
     rows = {"instances": [{"feat_ids": [0] * 39, "feat_vals": [0.0] * 39}]}
     many = {Path(str(number)): rows for number in range(1000)}
-    file = written(tmp_path, build_warm_up("ranker", many, info))
-    assert check_warm_up(file, info) == 1000
+    assert check_warm_up(written(tmp_path, build_warm_up("ranker", many, info)), info) == 1000
     with pytest.raises(
         PackagingError, match="would contain 1001 warm-up requests; at most 1000 are allowed"
     ):
@@ -175,8 +171,7 @@ def test_a_file_that_would_stop_the_model_from_loading_is_refused(
 
 
 def test_a_thousand_records_of_any_kind_pass(info: SavedModelInfo, tmp_path: Path) -> None:
-    file = written(tmp_path, tfrecord.frame_records([log()] * 1000))
-    assert check_warm_up(file, info) == 1000
+    assert check_warm_up(written(tmp_path, tfrecord.frame_records([log()] * 1000)), info) == 1000
     file = written(
         tmp_path,
         tfrecord.frame_records([wire.PredictionLog(multi_inference_log=b"").SerializeToString()]),

@@ -108,8 +108,7 @@ def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> N
     assert [found.compute_share(name) for name in ("a", "b", "copy", "none")] == [
         0.75, 0.25, 1, None,
     ]  # fmt: skip
-    weightless = environment_of(variants={"a": variant(weight=0)})
-    assert weightless.compute_share("a") is None
+    assert environment_of(variants={"a": variant(weight=0)}).compute_share("a") is None
     assert build_stack_name("prod", environment_of(), "data") == "prod-data"
     assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (
         "search-prod-endpoint"

@@ -40,8 +40,7 @@ def test_a_file_wins_over_its_bases_key_by_key_and_lists_do_not_merge(project: P
     assert written(project, base=base, prod=prod)["prod"].alarms.notify == ["b@example.com"]
 
     middle = 'extends = "base"\nregion = "us-east-1"\n'
-    prod = 'extends = "secure-base"\n'
-    found = written(project, base=VALID, secure_base=middle, prod=prod)
+    found = written(project, base=VALID, secure_base=middle, prod='extends = "secure-base"\n')
     assert found["prod"].region == "us-east-1"
     environment = written(project, prod=VALID)["prod"]
     with pytest.raises(pydantic.ValidationError):

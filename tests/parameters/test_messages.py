@@ -179,8 +179,7 @@ def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> N
     assert messages(first(base=VALID, prod='extends = "bsae"\n')) == [
         ("extends", "there is no file 'bsae' in environments/", "base", "did you mean base?")
     ]
-    found = first(a='extends = "b"\n', b='extends = "a"\n')
-    assert "a -> b -> a" in found[0].problem
+    assert "a -> b -> a" in first(a='extends = "b"\n', b='extends = "a"\n')[0].problem
     # A bad extends hides no unknown key.
     keys = [finding.key for finding in first(prod='extends = "bse"\ncolour = 1\n')]
     assert keys == ["extends", "colour"]
@@ -207,8 +206,7 @@ def test_a_file_that_is_not_toml_says_where_and_a_bad_name_or_number_is_refused(
         (found,) = said(environment, f"\n{line}\n")
         assert found.remedy == remedy
 
-    text = VALID.replace("[variants.primary]", '[variants."a b"]')
-    (finding,) = said(environment, text)
+    (finding,) = said(environment, VALID.replace("[variants.primary]", '[variants."a b"]'))
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
     (problem,) = said(environment, VALID + "weight = inf\n")
     assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")

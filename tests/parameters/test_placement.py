@@ -138,8 +138,7 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     assert second.build_key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
     assert second.build_key("weight") == f"{table}.weight"
     assert (second.machine_key, second.host) == (second.build_key("instance_type"), "primary")
-    alone = placed(project, "")
-    assert alone.build_key("instance_type") == "variants.primary.instance_type"
+    assert placed(project, "").build_key("instance_type") == "variants.primary.instance_type"
     serverless = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
     )

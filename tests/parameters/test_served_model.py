@@ -16,8 +16,7 @@ ARTIFACT = (
 
 
 def known(project: Path, lines: str = "") -> ModelSizes:
-    environment = valid(overlaid(project, lines)).environment
-    return compute_model_sizes(environment.models, "ranker")
+    return compute_model_sizes(valid(overlaid(project, lines)).environment.models, "ranker")
 
 
 def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path) -> None:
@@ -49,6 +48,5 @@ def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
 models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 """
-    environment = valid(overlaid(project, lines)).environment
-    found = compute_model_sizes(environment.models, "many")
+    found = compute_model_sizes(valid(overlaid(project, lines)).environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)

@@ -159,8 +159,7 @@ def judge(found: Ran, number: int, said: int | Exception, times: int) -> None:
     else:
         found.outcomes[f"executed: {said.executed}"] += 1
         found.attempts += said.attempts
-        allowed = {"no": {0}, "maybe": {0, 1}, "yes": {1}}[said.executed]
-        right = times in allowed
+        right = times in {"no": {0}, "maybe": {0, 1}, "yes": {1}}[said.executed]
     if not right:
         found.wrong.append(f"call {number}: {said!r}, executed {times} times")
 

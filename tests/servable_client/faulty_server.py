@@ -83,8 +83,7 @@ def certificates(folder: Path) -> Certificates:
         else:
             address = x509.IPAddress(ip_address("127.0.0.1"))
             builder = builder.add_extension(x509.SubjectAlternativeName([address]), False)
-        made = builder.sign(by, hashes.SHA256())
-        return made.public_bytes(serialization.Encoding.PEM)
+        return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def pair(name: str) -> tuple[bytes, bytes]:
         authority, leaf = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))

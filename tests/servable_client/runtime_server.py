@@ -112,8 +112,7 @@ class RuntimeServer:
                 headers = {"Content-Length": str(len(reply.body) if length is None else length)}
                 lines = [f"HTTP/1.1 {reply.status} Said"]
                 lines += [f"{name}: {value}" for name, value in (reply.headers | headers).items()]
-                head = "\r\n".join([*lines, "", ""]).encode()
-                self.connection.sendall(head + reply.body)
+                self.connection.sendall("\r\n".join([*lines, "", ""]).encode() + reply.body)
                 if length is not None:
                     self.close_connection = True
 

@@ -40,8 +40,7 @@ def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_s
     server: RuntimeServer, connect: Connect
 ) -> None:
     connect(component="ranker-primary").predict(x=X)
-    sent = server.received[0].headers["x-amzn-sagemaker-inference-component"]
-    assert sent == "ranker-primary"
+    assert server.received[0].headers["x-amzn-sagemaker-inference-component"] == "ranker-primary"
 
     asleep_for(server, 99)
     with pytest.raises(AsleepError, match="wake_seconds") as raised:

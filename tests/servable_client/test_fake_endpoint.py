@@ -20,8 +20,7 @@ def test_the_function_answers_whatever_the_form_name_and_variant() -> None:
         ]  # fmt: skip
     assert FakeEndpoint(lambda only: {"y": only}).predict(np.arange(3)).only.tolist() == [0, 1, 2]
     assert FakeEndpoint(double).predict(x=[1.0], variant="green").variant == "green"
-    job = FakeEndpoint(double).submit(x=[1.0])
-    assert job.result(timeout_seconds=0)["y"].tolist() == [2]
+    assert FakeEndpoint(double).submit(x=[1.0]).result(timeout_seconds=0)["y"].tolist() == [2]
 
 
 def test_calls_are_remembered_and_failures_come_first_once_each() -> None:

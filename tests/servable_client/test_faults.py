@@ -106,8 +106,7 @@ def test_a_certificate_that_is_not_trusted_is_sent_nothing(
     serve: Serve, made: Certificates, way: Way
 ) -> None:
     server, endpoint = serve(way, chain=made.untrusted)
-    failure = failed(endpoint)
-    assert (failure.executed, server.requests) == ("no", 0)
+    assert (failed(endpoint).executed, server.requests) == ("no", 0)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -347,8 +347,7 @@ def ask_shared(number: int) -> Any:
 def test_a_pool_of_forked_processes_inherits_an_endpoint(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint = opened()
-    monkeypatch.setattr(sys.modules[__name__], "SHARED", endpoint)
+    monkeypatch.setattr(sys.modules[__name__], "SHARED", opened())
     ask_shared(0)
     with multiprocessing.get_context("fork").Pool(2) as pool:
         waiting = pool.map_async(ask_shared, range(CALLS))

@@ -70,8 +70,7 @@ def test_what_json_has_types_for_comes_back_as_it_was(arrays: Any) -> None:
 @given(numbers(["f2", "f4", "i1", "u2", "i4"]))
 def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
     if array.size:
-        found = identity_of_one.predict(x=array, format="json")["x"]
-        same(found.astype(array.dtype), array)
+        same(identity_of_one.predict(x=array, format="json")["x"].astype(array.dtype), array)
 
 
 LARGE = {

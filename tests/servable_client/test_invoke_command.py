@@ -149,14 +149,12 @@ def test_an_endpoint_that_there_is_not_is_said_with_the_command_that_deploys_it(
     answer = b'{"Message": "Endpoint ranker of account 123456789012 not found."}'
     kind = JSON | {"x-amzn-errortype": "ValidationError"}
     server.answer = lambda received: Reply(400, answer, kind)
-    ran = run("--body", "x.npz")
-    assert ran.stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
+    assert run("--body", "x.npz").stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
 
 
 def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> None:
     server.answer = lambda received: Reply(200, b"\0", {"Content-Type": "application/x-npy"})
-    ran = run("--body", "body.json", "--url", server.url)
-    assert isinstance(ran.exception, click.UsageError)
+    assert isinstance(run("--body", "body.json", "--url", server.url).exception, click.UsageError)
     cases: list[tuple[str, ...]] = [
         ("--body", "body.json", "--split", "2"),
         ("--body", "body.json", "--format", "npz"),
@@ -211,8 +209,7 @@ def test_an_embedded_aws_that_does_not_run_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable.project.account.find_local_aws", lambda folder: None)
-    ran = run("--body", "x.npz", "--local")
-    assert "servable local up" in ran.stderr
+    assert "servable local up" in run("--body", "x.npz", "--local").stderr
 
 
 def test_a_body_of_standard_input_is_sent_as_json(server: RuntimeServer, run: Run) -> None:

@@ -76,8 +76,7 @@ def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_co
 
     # A number at the border of what is worth trying may be measured for the first time only now.
     choices = asked(after(LEARNING, measured), 3 * MEASUREMENTS, measured)
-    kept = max(choices, key=choices.count)
-    assert true(kept) <= 1.05 * min(true(1), true(CONNECTIONS))
+    assert true(max(choices, key=choices.count)) <= 1.05 * min(true(1), true(CONNECTIONS))
 
 
 @pytest.mark.long
@@ -113,8 +112,7 @@ def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
 
 
 def test_numbers_of_parts_are_measured_in_turn_and_follow_the_endpoint() -> None:
-    counts = asked(PartSizes(4), 8, lambda parts: 1 / parts)
-    assert counts == [1, 2, 4, 8, 1, 2, 4, 8]
+    assert asked(PartSizes(4), 8, lambda parts: 1 / parts) == [1, 2, 4, 8, 1, 2, 4, 8]
     assert set(asked(PartSizes(CONNECTIONS), LEARNING, lambda parts: parts)) == {1, 2}
 
     sizes = after(LEARNING, on_cores(8, 0.001))

@@ -276,6 +276,5 @@ def test_which_outputs_are_one_for_all_parts_is_seen_or_can_be_said() -> None:
 def test_all_parts_of_a_batch_have_one_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last would be small enough for JSON, of which other types come back."""
     fake = FakeEndpoint(lambda a, b: {"y": a * b.astype(np.float32)})
-    arrays = {"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}
-    fake.predict(arrays, split=5000)
+    fake.predict({"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}, split=5000)
     assert {call["a"].dtype for call in fake.calls} == {np.dtype(np.float32)}

@@ -100,8 +100,7 @@ def test_a_shape_without_values_arrives_or_is_refused() -> None:
 def test_zeros_scalars_and_what_is_no_number_arrive() -> None:
     cases: list[Any] = ["protobuf", "json"]
     for form in cases:
-        found = echo.predict(x=["a\0", "b"], format=form)["x"]
-        assert found.tolist() == [b"a\0", b"b"]
+        assert echo.predict(x=["a\0", "b"], format=form)["x"].tolist() == [b"a\0", b"b"]
     for form in FORMS:
         found = echo.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
         np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, -0.0])

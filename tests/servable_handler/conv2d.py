@@ -22,8 +22,7 @@ def write(folder: str) -> None:
         lambda x: images(x=x),
         input_signature=[tf.TensorSpec([None, None, None, 1], tf.float32, name="x")],
     )
-    signatures = {"serving_default": serve, "images": module.images}
-    tf.saved_model.save(module, f"{folder}/1", signatures)
+    tf.saved_model.save(module, f"{folder}/1", {"serving_default": serve, "images": module.images})
 
 
 if __name__ == "__main__":

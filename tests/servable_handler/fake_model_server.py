@@ -137,8 +137,7 @@ class FakeModelServer:
             sums = np.array(rows, np.float32).reshape(-1, 3).sum(axis=1).tolist()
         except Exception as error:  # whatever a damaged body leads to
             return 400, json.dumps({"error": f"{type(error).__name__}"}).encode()
-        answer = {"predictions" if key == "instances" else "outputs": sums}
-        return 200, json.dumps(answer).encode()
+        return 200, json.dumps({"predictions" if key == "instances" else "outputs": sums}).encode()
 
 
 def metadata() -> Any:

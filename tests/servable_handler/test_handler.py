@@ -183,8 +183,7 @@ def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
     names: list[str], values: list[Any], ask: Ask
 ) -> None:
     for name, shape in itertools.product(names, [(2,), (), (0, 4)]):
-        bounds = values or [np.iinfo(name).min, np.iinfo(name).max]
-        array = np.resize(np.array(bounds, name), shape)
+        array = np.resize(np.array(values or [np.iinfo(name).min, np.iinfo(name).max], name), shape)
         told = {"custom_attributes": f"tfs-signature-name=echo_{name}"}
         status, answer, _ = ask(npy(array), NPY, accept_header="*/*", **told)
         back = np.load(io.BytesIO(answer))
@@ -308,8 +307,7 @@ def test_a_relayed_request_asks_for_what_it_or_the_attributes_say(
 
 def test_a_classification_is_relayed_to_its_own_method(server: FakeModelServer, ask: Ask) -> None:
     for given in ({}, {"example_list": {"examples": [b"\x0a\0"]}}):
-        message = wire.ClassificationRequest(model_spec={"name": "m"}, input=given)
-        body = message.SerializeToString()
+        body = wire.ClassificationRequest(model_spec={"name": "m"}, input=given).SerializeToString()
         ask(body, PROTOBUF, method="classify", accept_header="*/*")
         assert server.requests[-1] == ("Classify", body)
     assert len(server.requests) == 2
@@ -363,8 +361,7 @@ def test_what_a_hook_raises_is_said_without_the_requests_content(
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
 
-    hooks = Hooks(preprocess=lambda body, context: {"x": [1.0]})
-    status, answer, _ = ask(b"", hooks=hooks)
+    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"x": [1.0]}))
     assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
 
 
@@ -412,8 +409,7 @@ def test_a_trace_chooses_no_plan(server: FakeModelServer, handler: Handler) -> N
     sent = ["traceparent=tfs-signature-name=image"]
     sent += [f"tfs-model-version=1,inference-id={number}" for number in range(3)]
     for one in sent:
-        context = server.context(content_length=len(ROWS), custom_attributes=one)
-        answer_of(handler, ROWS, context)
+        answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=one))
     plans = handler._plans._plans.values()
     assert [plan.call.signature for plan in plans] == [None, None]
 
@@ -476,8 +472,7 @@ def test_a_npy_of_another_type_or_order_is_not_taken_for_one_that_was_seen(ask: 
 def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
     ask: Ask, server: FakeModelServer, handler: Handler
 ) -> None:
-    statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
-    assert statuses == [415, 200, 415]
+    assert [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]] == [415, 200, 415]
 
     handler._plans.provide_plan(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
@@ -558,8 +553,7 @@ def test_explaining_a_refusal_makes_no_arrays_and_parses_no_long_text(
 
     server.rest_answer = 400, b'{"error": "no"}'
     monkeypatch.setattr("servable_tensors.codecs.parse", None)
-    body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
-    assert ask(body)[:2] == (400, b'{"error": "no"}')
+    assert ask(b'{"instances": [' + b" " * (1 << 20) + b"[1]]}")[:2] == (400, b'{"error": "no"}')
 
 
 def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
@@ -575,8 +569,7 @@ def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
 
     body = predict_request(v=np.array([b"\xff", b"a"], object))
     ask(body, PROTOBUF, settings=Settings("rest"), **TEXT)
-    sent = json.loads(server.requests[-1][1])
-    assert sent["inputs"] == [{"b64": "/w=="}, "a"]
+    assert json.loads(server.requests[-1][1])["inputs"] == [{"b64": "/w=="}, "a"]
 
 
 def test_a_signature_that_the_body_names_is_called_and_no_other(ask: Ask) -> None:
@@ -621,5 +614,4 @@ def test_a_refusal_explains_the_signature_that_the_body_names(
         (predict_request(spec=SPEC, a=np.array([1.5], "f4"), b=B), PROTOBUF, "a: got float32 [1]"),
         (MESSAGE_FOR_TWO, PROTOBUF, "the model server refuses: no"),
     ]:
-        answer = ask(body, content_type or JSON)[1]
-        assert json.loads(answer)["error"].startswith(words)
+        assert json.loads(ask(body, content_type or JSON)[1])["error"].startswith(words)

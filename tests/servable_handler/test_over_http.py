@@ -70,8 +70,7 @@ def test_the_ranker_answers_every_body_in_every_form(body: str, handled: Double)
 def test_megabytes_go_both_ways(content_type: str, handled: Double) -> None:
     array = np.random.default_rng(0).random((3, 500_000), np.float32)
     body = npy(array) if content_type == NPY else predict_request(x=array)
-    attributes = "tfs-model-name=floats"
-    answer = handled.post(body, content_type, attributes=attributes, Accept=NPY)
+    answer = handled.post(body, content_type, attributes="tfs-model-name=floats", Accept=NPY)
     assert np.array_equal(np.load(io.BytesIO(answer.content)), array)
 
 

@@ -70,8 +70,7 @@ def test_calls_at_once_do_not_mix(server: FakeModelServer) -> None:
     calls, bodies = SmallCalls(), [str(number).encode() * 100 for number in range(100)]
     server.delay_seconds = 0.01
     with ThreadPoolExecutor(8) as pool:
-        answers = pool.map(lambda body: asked(calls, server.grpc_port, body), bodies)
-        assert list(answers) == bodies
+        assert list(pool.map(lambda body: asked(calls, server.grpc_port, body), bodies)) == bodies
 
 
 def test_a_server_that_is_slow_or_gone_is_told_apart_and_one_started_anew_is_reached() -> None:

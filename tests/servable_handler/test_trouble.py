@@ -64,8 +64,7 @@ def callers(url: str) -> Iterator[None]:
 def computes_soon(endpoint: EndpointProcess, pid: int) -> bool:
     """Whether the first model server, once it answers for its status, soon computes for callers."""
     # One that is started anew keeps its REST port.
-    environment = psutil.Process(endpoint.parts.workers[0]).environ()
-    port = environment["TFS_REST_PORTS"].split(",")[0]
+    port = psutil.Process(endpoint.parts.workers[0]).environ()["TFS_REST_PORTS"].split(",")[0]
 
     def answers_for_its_status() -> bool:
         with suppress(requests.RequestException):

@@ -113,27 +113,34 @@ def alarm(
 
 
 class Fleet:
-    """A service that does what scaling wants, after `start_minutes`; counts, and tells, what happened."""
+    """A service that does what scaling wants, after `start_minutes`; counts, and tells, what happened.
+
+    Policies are found under their own names; without `alarms` each step policy acts above 50.
+    """
 
     def __init__(
         self,
         desired: int = 1,
-        *,
-        policies: Mapping[str, Mapping[str, Any]] = {},
-        alarms: Sequence[Mapping[str, Any]] = (),
+        *policies: Mapping[str, Any],
+        alarms: Sequence[Mapping[str, Any]] | None = None,
         metric_delay_seconds: int = 0,
         start_minutes: int = 0,
-        target: Mapping[str, Any],
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
         self.desired = self.current = desired
         self.updating = False
         self.failure: str | None = None
         self.start_minutes = start_minutes
         self._ready: datetime | None = None
+        stepped = [one for one in policies if "StepScalingPolicyConfiguration" in one]
+        by_default = [alarm(policy["PolicyName"]) for policy in stepped]
         self.scaling = Autoscaling(
-            targets={"t": target}, policies=policies, alarms=alarms, created=START,
+            targets={"t": bounds or target()},
+            policies={policy["PolicyName"]: policy for policy in policies},
+            alarms=by_default if alarms is None else alarms,
+            created=START,
             metric_delay_seconds=metric_delay_seconds,
-        )  # fmt: skip
+        )
 
     def advance(self, minute: float, numbers: Numbers) -> ScalingMinute:
         moment = at(minute)
@@ -178,5 +185,4 @@ def tracked(
     **more: Any,
 ) -> dict[float, int]:
     """{minute: capacity that tracking a use of 50 sets in it}."""
-    fleet = Fleet(desired, target=bounds or target(), policies={"track": tracking(50, **more)})
-    return fleet.run(minutes, Numbers(Use=use))
+    return Fleet(desired, tracking(**more), bounds=bounds).run(minutes, Numbers(Use=use))

@@ -78,8 +78,7 @@ def test_a_period_is_of_high_resolution_or_whole_minutes_and_of_math_the_longest
         expression("errors / use"),
     ]
     assert rule(Metrics=metrics).period_seconds == 300
-    metrics = [stat("Use", period=None)]
-    assert rule(Metrics=metrics).period_seconds == 60
+    assert rule(Metrics=[stat("Use", period=None)]).period_seconds == 60
 
 
 COMPARED = {
@@ -135,8 +134,7 @@ def test_a_percentile_of_few_samples_can_be_left_unjudged_and_nothing_else() -> 
         {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p0"},
         {"EvaluateLowSampleCountPercentile": "ignore", "Statistic": "Average"},
     ]:
-        judging = rule(**({"Statistic": None} | more))
-        assert judging.evaluate(Few(1), at(5), "OK") is not None
+        assert rule(**({"Statistic": None} | more)).evaluate(Few(1), at(5), "OK") is not None
 
     ignoring = rule(
         Statistic=None,

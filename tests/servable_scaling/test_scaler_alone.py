@@ -74,8 +74,7 @@ def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_t
 
     one = scaler(step=steps((0, None, 1)))
     one.move_inside_bounds(at(0), ScaledResource(3, 3))
-    found = one.advance(at(1), ScaledResource(0, 0), [high("step", 60)])
-    assert found.desired == 2
+    assert one.advance(at(1), ScaledResource(0, 0), [high("step", 60)]).desired == 2
 
 
 def test_a_change_is_in_progress_until_the_update_ends_it_or_a_newer_one() -> None:
@@ -132,7 +131,7 @@ def test_what_changes_nothing_is_told_with_its_reason_and_again_after_the_alarm_
     told.append(codes(one.advance(at(4), full, [high("step", 60)])))
     assert told == [["AlreadyAtMaxCapacity"], [], ["AlreadyAtMaxCapacity"]]
 
-    one = scaler(track=tracking(50))
+    one = scaler(track=tracking())
     empty = Breach("track", "track-high", [], 50, upward=True)
     decision = one.advance(at(1), ScaledResource(3, 3), [empty])
     assert (decision.desired, decision.activities) == (None, [])
@@ -143,8 +142,7 @@ def test_what_changes_nothing_is_told_with_its_reason_and_again_after_the_alarm_
 
 def test_the_smallest_scale_in_wins_unless_scale_out_is_suspended() -> None:
     one = scaler(few=steps((None, 0, -1), name="few"), many=steps((None, 0, -3), name="many"))
-    found = one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)])
-    assert found.desired == 7
+    assert one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)]).desired == 7
 
     one = scaler(up=steps((0, None, 1), name="up"), down=steps((None, 0, -1), name="down"))
     one.register(None, None, SuspendedState(scaling_out=True))

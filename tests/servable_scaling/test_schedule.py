@@ -32,8 +32,7 @@ def _days(day_fields: str, month: int = 11) -> list[int]:
 
 def test_without_a_time_zone_it_is_utc_and_in_its_own_it_follows_daylight_saving() -> None:
     assert _runs("at(2026-11-23T07:00:00)", at(0), 1440) == ["07:00"]
-    found = _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York")
-    assert found == ["12:00"]
+    assert _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York") == ["12:00"]
     for zone in ["UTC", "Etc/UTC", None]:
         assert _runs("cron(0 7 * * ? *)", at(0), 1440, time_zone=zone) == ["07:00"]
 
@@ -63,8 +62,7 @@ def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
 
 
 def test_a_rate_runs_at_intervals_and_cron_from_its_start_to_its_end_which_are_utc() -> None:
-    found = _runs("rate(20 minutes)", at(0), 60, start=at(5))
-    assert found == ["00:05", "00:25", "00:45"]
+    assert _runs("rate(20 minutes)", at(0), 60, start=at(5)) == ["00:05", "00:25", "00:45"]
     start = at(5) + timedelta(seconds=42)
     assert _runs("rate(20 minutes)", at(0), 60, start=start) == ["00:05", "00:25", "00:45"]
     assert _runs("rate(1 hour)", at(0), 200) == ["01:00", "02:00", "03:00"]
@@ -120,24 +118,22 @@ def test_days_are_those_of_november_2026() -> None:
 
 
 def test_new_bounds_scale_the_capacity_and_policies_go_on_inside_them() -> None:
-    fleet = Fleet(2, target=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]))
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 6}
     assert [(one["Description"], one["Cause"]) for one in fleet.told] == [
         ("Setting min capacity to 6 and max capacity to 9",
          "scheduled action name morning was triggered"),
         ("Setting desired instance count to 6.", "minimum capacity was set to 6"),
     ]  # fmt: skip
-    fleet = Fleet(8, target=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
+    fleet = Fleet(8, bounds=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 5}
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
     fleet = Fleet(
-        2,
-        target=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]),
-        policies={"track": tracking(50)},
+        2, tracking(), bounds=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)])
     )
     assert fleet.run(range(0, 9), Numbers(Use=[40, 40, 40, 90])) == {3: 6, 6: 9}
 
-    fleet = Fleet(2, target=target(1, 5, ScheduledActions=[morning(MinCapacity=6)]))
+    fleet = Fleet(2, bounds=target(1, 5, ScheduledActions=[morning(MinCapacity=6)]))
     fleet.run(range(0, 9), Numbers())
     assert (fleet.told[0]["StatusCode"], fleet.desired) == ("Failed", 2)
 
@@ -147,12 +143,12 @@ def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_or
         "Schedule": "cron(* * * * ? *)",
         "EndTime": "2026-11-23T00:02:00Z",
     }
-    fleet = Fleet(2, target=target(ScheduledActions=[action]))
+    fleet = Fleet(2, bounds=target(ScheduledActions=[action]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 6
 
     late = morning(MinCapacity=4) | {"ScheduledActionName": "late"}
-    fleet = Fleet(2, target=target(ScheduledActions=[morning(MinCapacity=6), late]))
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6), late]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 4
 

@@ -42,7 +42,7 @@ def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> Non
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
     with pytest.raises(ScalingPropertyError, match="allowed: SageMakerVariantInvocationsPer"):
-        Fleet(target=target(), policies={"track": policy})
+        Fleet(1, policy)
 
 
 def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
@@ -50,9 +50,8 @@ def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
     assert tracked(2, range(1, 10), [40, 40, 40, 90, 90, 90, 48]) == {6: 4}
     assert tracked(2, range(1, 10), [48, 90, 90, 48, 90, 90, 48]) == {}
     assert tracked(2, range(1, 10), [50]) == {}
-    fleet = Fleet(0, target=target(0), policies={"track": tracking(5)})
-    assert fleet.run(range(1, 4), Numbers(Use=[6])) == {3: 1}
-    fleet = Fleet(2, target=target(), policies={"track": tracking(50)}, metric_delay_seconds=120)
+    assert Fleet(0, tracking(5), bounds=target(0)).run(range(1, 4), Numbers(Use=[6])) == {3: 1}
+    fleet = Fleet(2, tracking(), metric_delay_seconds=120)
     assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}
 
 
@@ -64,11 +63,11 @@ def test_it_removes_a_tenth_after_fifteen_minutes_and_one_of_two_at_half_of_the_
     assert tracked(40, range(1, 17), [10], bounds=target(most=50)) == {15: 36, 16: 33}
 
     for use, left in [(25, 1), (25.1, 2)]:
-        fleet = Fleet(2, target=target(), policies={"track": tracking(50)})
+        fleet = Fleet(2, tracking())
         fleet.run(range(1, 20), Numbers(Use=[use]))
         assert fleet.desired == left
 
-    fleet = Fleet(2, target=target(0), policies={"track": tracking(50)})
+    fleet = Fleet(2, tracking(), bounds=target(0))
     fleet.run(range(1, 30), Numbers(Use=[0]))
     assert fleet.desired == 0
     assert tracked(5, range(1, 40), [1], DisableScaleIn=True) == {}
@@ -91,8 +90,7 @@ def test_metric_math_is_followed() -> None:
         for name in ("Sent",)
     ]
     math = {"Id": "each", "Expression": "all / 4", "ReturnData": True}
-    policy = tracking(10, CustomizedMetricSpecification={"Metrics": [*metrics, math]})
-    fleet = Fleet(4, target=target(), policies={"track": policy})
+    fleet = Fleet(4, tracking(10, CustomizedMetricSpecification={"Metrics": [*metrics, math]}))
     assert fleet.run(range(1, 5), Numbers(Sent=[60])) == {3: 6, 4: 9}
 
 
@@ -100,7 +98,6 @@ def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
     high = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
     policy = tracking(5, PredefinedMetricSpecification=high)
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
-    fleet = Fleet(2, target=target(), policies={"track": policy})
+    fleet = Fleet(2, policy)
     numbers = Numbers(ConcurrentRequestsPerModel=[2, 10])
-    ticks = [index / 6 for index in range(1, 12)]
-    assert fleet.run(ticks, numbers) == {1.5: 4}
+    assert fleet.run([index / 6 for index in range(1, 12)], numbers) == {1.5: 4}

@@ -66,18 +66,13 @@ def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute_unless_its_actions_
         ("OK", "INSUFFICIENT_DATA", 0, False),
     ]:
         assert is_acting(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
-    fleet = Fleet(
-        4,
-        target=target(),
-        policies={"step": steps((0, None, 2))},
-        alarms=[alarm("step", ActionsEnabled=False)],
-    )
+    fleet = Fleet(4, steps((0, None, 2)), alarms=[alarm("step", ActionsEnabled=False)])
     assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
 
 
 def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
 
-    fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
+    fleet = Fleet(alarms=[alarm("step", InsufficientDataActions=["dark"])])
     numbers = Numbers(Use=[60, None, None, None, None, None])
     changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
     assert [(one.state, one.actions) for one in changes] == [
@@ -94,22 +89,17 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
         ({"AlarmActions": []}, [60], ()),
     ]
     for more, used, actions in cases:
-        fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
-        (change,) = fleet.advance(1, Numbers(Use=used)).changed
+        (change,) = Fleet(alarms=[alarm("step", **more)]).advance(1, Numbers(Use=used)).changed
         assert change.actions == actions
 
 
 def test_policies_name_their_target_and_two_targets_scale_on_their_own() -> None:
-    policy = tracking(50) | {"ScalingTargetId": "t"}
+    policy = tracking() | {"ScalingTargetId": "t"}
     del policy["ResourceId"]
-    assert Fleet(2, target=target(), policies={"p": policy}).run(
-        range(1, 4), Numbers(Use=[90])
-    ) == {3: 4}
+    assert Fleet(2, policy).run(range(1, 4), Numbers(Use=[90])) == {3: 4}
 
     with pytest.raises(ScalingPropertyError, match="Policy p names no target"):
-        Fleet(
-            target=target(), policies={"p": tracking(50) | {"ResourceId": "endpoint/x/variant/y"}}
-        )
+        Fleet(1, tracking() | {"ResourceId": "endpoint/x/variant/y"})
 
     other = "endpoint/ranker/variant/b"
     scaling = Autoscaling(
@@ -131,7 +121,7 @@ class Offset(Numbers):
 
 
 def test_an_alarm_on_minutes_is_looked_at_once_a_minute_where_it_is_complete() -> None:
-    fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
+    fleet = Fleet(4, steps((0, None, 1)))
     looks = [fleet.advance(minute, Offset()).changed for minute in (1, 1.5, 2)]
     assert [[one.state for one in changes] for changes in looks] == [["OK"], [], []]
 

@@ -33,8 +33,7 @@ def test_arrays_and_archives_are_read_and_written_by_name() -> None:
     assert from_npy(npy(array)).tolist() == array.tolist()
     assert from_npy(npy(np.array([["ä"], ["b"]]))).tolist() == [["ä".encode()], [b"b"]]
 
-    body = npy(np.array([True, False]))[:-2] + b"\x07\x00"
-    assert from_npy(body).view("u1").tolist() == [1, 0]
+    assert from_npy(npy(np.array([True, False]))[:-2] + b"\x07\x00").view("u1").tolist() == [1, 0]
 
     found = from_npz(npz(a=np.arange(3), b=np.float32(1)))
     assert {name: array.tolist() for name, array in found.items()} == {"a": [0, 1, 2], "b": 1.0}

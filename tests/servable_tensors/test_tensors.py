@@ -39,8 +39,7 @@ def same(one: Any, other: Any) -> bool:
 def test_an_array_comes_back_as_it_went_however_it_is_laid_out(array: Any) -> None:
     assert same(to_array(to_proto(array)), array)
     assert same(to_array(to_proto(array.T)), array.T)
-    other = array.astype(array.dtype.newbyteorder(">"))
-    assert same(to_array(to_proto(other)), array)
+    assert same(to_array(to_proto(array.astype(array.dtype.newbyteorder(">")))), array)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
@@ -74,8 +73,7 @@ def _one_by_one(message: Any) -> Any:
     from tensorflow.core.framework import tensor_pb2
     from tensorflow.python.framework import tensor_util
 
-    dtype = tf.as_dtype(message.dtype)
-    append = tensor_util.GetNumpyAppendFn(np.dtype(dtype.as_numpy_dtype))
+    append = tensor_util.GetNumpyAppendFn(np.dtype(tf.as_dtype(message.dtype).as_numpy_dtype))
     one = tensor_pb2.TensorProto(dtype=message.dtype, tensor_shape=message.tensor_shape)
     append(one, tf.make_ndarray(message).ravel())
     assert not one.tensor_content

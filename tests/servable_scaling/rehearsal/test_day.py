@@ -66,8 +66,7 @@ def test_instances_are_paid_from_their_start_and_answer_after_it_and_later_where
     None
 ):
     assert day(SPIKE, **SCALED).minutes[13].paid == 8
-    answering = [one.answering for one in day(SPIKE, **SCALED).minutes]
-    assert answering[16:18] == [2, 8]
+    assert [one.answering for one in day(SPIKE, **SCALED).minutes][16:18] == [2, 8]
     broken = day(SPIKE, **SCALED).broken
     assert (broken[0], broken[-1]) == (10, 17)
     late = day(SPIKE, **SCALED, metric_delay_seconds=90)
@@ -82,8 +81,7 @@ def test_nobody_waits_longer_than_a_full_queue_takes() -> None:
 
 
 def test_the_engineer_is_woken_after_the_alarms_window_and_not_on_a_quiet_day() -> None:
-    found = day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("a")')
-    assert found.woken == [13]
+    assert day(SPIKE, **SCALED, alarms=[LATENCY], page='ALARM("a")').woken == [13]
     assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("a")').woken == []
 
 
@@ -107,12 +105,10 @@ def test_deployments_are_paid_while_they_bake_and_nothing_scales() -> None:
     assert [one.answering for one in found] == [4] * 6 + [6] * 3 + [4] * 4 + [6] * 3 + [4] * 4
 
     plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
-    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
-    assert max(answering[:28]) == 4
+    assert max([one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes][:28]) == 4
 
     plan = PlacedDeployment(minute=9, bake_minutes=6, batch_percent=50)
-    answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
-    assert max(answering[:29]) == 3
+    assert max([one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes][:29]) == 3
 
 
 def test_two_hundred_instances_come_and_go() -> None:

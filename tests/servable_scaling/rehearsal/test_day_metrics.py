@@ -106,8 +106,7 @@ def test_a_slow_or_refusing_minute_is_broken_and_percentiles_are_those_of_the_se
         assert (minute.p50_ms, minute.p99_ms) == (None, None)
 
     for refused_share, broken in [(0.009, []), (0.011, [0, 1, 2])]:
-        requests = [12_000 / (1 - refused_share)] * 3
-        assert day(requests, **REFUSING).broken == broken
+        assert day([12_000 / (1 - refused_share)] * 3, **REFUSING).broken == broken
     for objective, broken in [(45, [0, 1]), (51, []), (None, [])]:
         assert day(QUIET[:2], p99_ms=objective).broken == broken
     dark = day([600.0] * 3, instances=0)
@@ -120,12 +119,10 @@ def test_a_deployment_replaces_the_fleet_in_whole_instances_while_both_answer() 
     assert answering == [2] * 6 + [4] * 6 + [2] * 8
 
     uses = [one.use for one in day(QUIET, deployment=plan).minutes]
-    expected = [0.25] * 6 + [0.225] * 3 + [0.25] * 11
-    assert uses == pytest.approx(expected)
+    assert uses == pytest.approx([0.25] * 6 + [0.225] * 3 + [0.25] * 11)
 
     plan = PlacedDeployment(minute=2)
-    answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
-    assert answering == [2] * 20
+    assert [one.answering for one in day(QUIET, deployment=plan).minutes] == [2] * 20
 
     plan = PlacedDeployment(minute=1, bake_minutes=2, batch_percent=50)
     paid = [one.paid for one in day(QUIET, instances=3, deployment=plan).minutes]

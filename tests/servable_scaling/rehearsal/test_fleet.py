@@ -136,5 +136,4 @@ def test_a_backlog_delays_each_quarter_of_a_minute_and_behind_the_last_place_nob
         assert delays == pytest.approx([one / 10 for one in waiting], abs=6e-4)
 
     assert [part[0] for part in fleet().serve(700).parts] == [0.25] * 4
-    beyond = [each for *_, each in fleet(queue=60).serve(700).parts]
-    assert beyond[-2:] == [0, 0]
+    assert [each for *_, each in fleet(queue=60).serve(700).parts][-2:] == [0, 0]

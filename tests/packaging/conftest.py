@@ -1,11 +1,21 @@
-"""A model and its code to pack in a moment."""
+"""A model and its code to pack in a moment, and the sentence of a refusal."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from model_packaging.inputs import ArchiveInputs, Servable
+from model_packaging.refusal import PackagingError
+
+
+def refusal(call: Callable[..., object], *given: Any, **more: Any) -> str:
+    """Return the sentence with which the call is refused."""
+    with pytest.raises(PackagingError) as caught:
+        call(*given, **more)
+    return str(caught.value)
 
 
 @pytest.fixture

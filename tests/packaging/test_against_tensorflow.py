@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import VocabularyTable
 from model_packaging.saved_model.operations import read_operations
 from model_packaging.saved_model.reading import read
 from model_packaging.saved_model.variables import read_stored_variables
 from tests.exports.exports import MODELS, SERVED
-from tests.packaging.test_initialization import VOCABULARIES, WITH_VARIABLES
+from tests.packaging.conftest import refusal
+from tests.packaging.test_operations import VOCABULARIES, WITH_VARIABLES
 from tests.packaging.test_saved_model import VOCABULARY
 
 pytestmark = pytest.mark.long
@@ -103,8 +103,7 @@ def test_a_sparse_placeholder_of_tensorflow_1_makes_no_signature_to_call(
         sparse = v1.sparse_placeholder(tensorflow.float32, [None, 4], name="x")
         y = v1.sparse.to_dense(sparse)
         v1.saved_model.simple_save(session, str(tmp_path / "1"), {"x": sparse}, {"y": y})
-    with pytest.raises(PackagingError, match="no signature that a request could call"):
-        read(tmp_path / "1")
+    assert "no signature that a request could call" in refusal(read, tmp_path / "1")
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["fails", "works"])

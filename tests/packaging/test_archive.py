@@ -1,16 +1,18 @@
-"""model.tar.gz: the container's layout, and what publishing makes of a request."""
+"""model.tar.gz: what may be packed, the container's layout, and what publishing makes of a request."""
 
 import hashlib
 import json
+import shutil
 import tarfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from model_packaging.archive import build_command, pack, provide_archive
-from model_packaging.inputs import ArchiveInputs, compute_key
-from model_packaging.refusal import PackagingError
+from model_packaging.inputs import ArchiveInputs, Servable, compute_key
+from tests.packaging.conftest import refusal
 
 
 def test_an_archive_has_the_containers_layout_its_own_hash_and_size_and_tells_progress(
@@ -25,8 +27,8 @@ def test_an_archive_has_the_containers_layout_its_own_hash_and_size_and_tells_pr
             "code", "code/inference.py", "ranker", "ranker/1", "ranker/1/saved_model.pb",
             "ranker/1/variables", "ranker/1/variables/variables.index",
         ]  # fmt: skip
-    assert packed.sha256 == hashlib.sha256(packed.path.read_bytes()).hexdigest()
-    assert packed.bytes == packed.path.stat().st_size
+    content = packed.path.read_bytes()
+    assert (packed.sha256, packed.bytes) == (hashlib.sha256(content).hexdigest(), len(content))
     assert told[-1] == (packed.input_bytes, packed.input_bytes)
 
 
@@ -47,8 +49,7 @@ def test_an_archive_is_published_once_under_its_key(
     first = provide_archive(asked).stat().st_ino
     assert provide_archive(asked).stat().st_ino == first
     (version / "saved_model.pb").write_bytes(b"another")
-    with pytest.raises(PackagingError, match="changed between synth and publishing; deploy again"):
-        provide_archive(asked)
+    assert "changed between synth and publishing; deploy again" in refusal(provide_archive, asked)
 
 
 def test_locked_packages_are_inside_decide_the_key_and_need_their_folder(
@@ -67,5 +68,73 @@ def test_locked_packages_are_inside_decide_the_key_and_need_their_folder(
     (tmp_path / "lib" / "plain.py").write_text("TAG = 'other'\n")
     assert compute_key(vendored) != before
     (inputs.code / "lib").mkdir()
-    with pytest.raises(PackagingError, match="needs the same folder; remove one of them"):
-        vendored.build_tree()
+    assert "needs the same folder; remove one of them" in refusal(vendored.build_tree)
+
+
+def files(*servables: Servable) -> list[str]:
+    return [entry.name for entry in ArchiveInputs(servables=servables).build_tree().files]
+
+
+@pytest.fixture
+def ranker(inputs: ArchiveInputs) -> Servable:
+    return inputs.servables[0]
+
+
+def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
+    shutil.copytree(version, version.parent / "2")
+    graphs = [name for name in files(ranker) if name.endswith(".pb")]
+    assert graphs == ["ranker/1/saved_model.pb", "ranker/2/saved_model.pb"]
+
+
+def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -> None:
+    assert files(Servable(name="ranker", folder=version, version=7))[0] == "ranker/7/saved_model.pb"
+
+    moved = version.rename(version.parent / "export")
+    assert refusal(files, Servable(name="ranker", folder=moved)) == (
+        f"{moved}: has no version folder named with digits only; "
+        "move its content to export/1/, or set version = 1 next to saved_model"
+    )
+
+
+def test_a_version_beside_versions_or_without_a_savedmodel_is_refused(
+    ranker: Servable, tmp_path: Path
+) -> None:
+    assert refusal(files, replace(ranker, version=3)) == (
+        f"{ranker.folder}: has no saved_model.pb to use as version 3; "
+        "remove version, or set the path of the SavedModel itself"
+    )
+    gone = Servable(name="ranker", folder=tmp_path / "gone", version=3)
+    assert "the SavedModel folder does not exist" in refusal(files, gone)
+
+
+def test_several_models_lie_side_by_side_or_one_at_the_root(ranker: Servable) -> None:
+    found = files(ranker, replace(ranker, name="scorer"))
+    assert {name.split("/")[0] for name in found} == {"ranker", "scorer"}
+    assert "is a second model named 'ranker'; give each model" in refusal(files, ranker, ranker)
+    assert files(replace(ranker, at_root=True))[0] == "1/saved_model.pb"
+
+
+def test_warm_up_records_go_into_each_version_and_not_over_others(
+    ranker: Servable, tmp_path: Path, version: Path
+) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "tf_serving_warmup_requests").write_bytes(b"records")
+    warmed = replace(ranker, warm_up=tmp_path)
+    assert "ranker/1/assets.extra/tf_serving_warmup_requests" in files(warmed)
+
+    (version / "assets.extra").mkdir()
+    (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
+    assert "exists, but warm_up writes the same file" in refusal(files, warmed)
+
+
+def test_two_processes_packing_the_same_at_once_give_one_whole_archive(
+    inputs: ArchiveInputs, version: Path, tmp_path: Path
+) -> None:
+    (version / "variables" / "shard").write_bytes(b"weights" * 3_000_000)
+    target = tmp_path / "out" / "model.tar.gz"
+    with ProcessPoolExecutor(2) as pool:
+        made = [pool.submit(pack, inputs, target) for _ in range(6)]
+        hashes = {one.result().sha256 for one in made}
+    with tarfile.open(target) as opened:
+        names = opened.getnames()
+    assert (len(hashes), len(names), list(target.parent.iterdir())) == (1, 8, [target])

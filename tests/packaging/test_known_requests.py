@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from infra.parameters.batch.job import OF_LINES
+from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.requests.json_requests import RequestValueError
 from model_packaging.requests.known_requests import (
+    TYPES_READ,
     KnownRequest,
     Reader,
     check_batch,
@@ -19,7 +22,11 @@ from model_packaging.requests.known_requests import (
     read_request,
 )
 from model_packaging.saved_model.reading import SavedModelInfo, SignatureInfo, TensorInfo
+from servable.answers.outputs import _READERS
 from servable_tensors import wire
+from servable_tensors.codecs import CODECS
+from servable_tensors.text_bodies import TYPES_OF_JSON_LINES
+from tests.checkouts import ROOT
 
 Shape = tuple[int | None, ...] | None
 
@@ -270,3 +277,13 @@ def test_base64_may_lack_its_padding_but_not_a_part_of_it() -> None:
     for text in ["/9j/4AAQSkZJRg=", "AAA==", "AAAA="]:
         with pytest.raises(RequestValueError, match="padding characters"):
             read(json.dumps({"instances": [{"b64": text}]}), WORDS)
+
+
+def test_every_content_type_of_the_handler_is_known_to_the_commands() -> None:
+    assert set(TYPES_READ[Reader.SERVABLE]) == set(CODECS)
+    assert set(_READERS) == set(CODECS)
+    assert set(CONTENT_TYPES.values()) <= set(CODECS)
+    assert set(TYPES_READ[Reader.NGINX]) <= set(CODECS)
+    assert set(OF_LINES) == {CSV, *TYPES_OF_JSON_LINES}
+    page = (ROOT / "docs/serving.md").read_text()
+    assert [name for name in CODECS if name not in page] == []

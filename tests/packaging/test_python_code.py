@@ -24,7 +24,10 @@ def code(tmp_path: Path) -> Path:
     return tmp_path / "code"
 
 
-def found(code: Path, python: str = "3.12") -> list[str]:
+def found(code: Path, text: str | None = None, python: str = "3.12") -> list[str]:
+    """The findings of the code, after `text` was written to inference.py."""
+    if text is not None:
+        write(code, text)
     assert IMAGE
     findings = check_code(code, python=python, provided=IMAGE.modules)
     return [str(finding).removeprefix(f"{code}/") for finding in findings]
@@ -46,8 +49,7 @@ def write(code: Path, text: str, name: str = "inference.py") -> None:
      "for handler in []: pass\n", "class handler: ...\n", "from json import *\n"],
 )  # fmt: skip
 def test_a_handler_defined_in_any_way_is_found(code: Path, text: str) -> None:
-    write(code, text)
-    assert found(code) == []
+    assert found(code, text) == []
 
 
 @pytest.mark.parametrize(("text", "problem"), [
@@ -58,8 +60,7 @@ def test_a_handler_defined_in_any_way_is_found(code: Path, text: str) -> None:
     ("output_handler = 1\n", "defines only output_handler"),
 ])  # fmt: skip
 def test_code_without_handler_is_a_finding(code: Path, text: str, problem: str) -> None:
-    write(code, text)
-    assert found(code) == [
+    assert found(code, text) == [
         f"inference.py:1: {problem}; "
         "define handler(data, context), or both input_handler and output_handler"
     ]
@@ -80,16 +81,14 @@ def test_code_without_inference_py_is_a_finding(code: Path) -> None:
 
 
 def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Path) -> None:
-    write(code, f"import json\nimport tensorflow as tf\n{HANDLER}")
-    assert found(code) == [
+    assert found(code, f"import json\nimport tensorflow as tf\n{HANDLER}") == [
         "inference.py:2: imports tensorflow; TensorFlow is not in the serving image: "
         "the model server is a separate program; "
         "send the request to context.rest_uri, or build tensors with numpy and protobuf"
     ]
     write(code, f"from tensorflow_serving.apis import predict_pb2\n{HANDLER}")
     assert "it is in the image, but imports tensorflow, which isn't" in found(code)[0]
-    write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
-    assert found(code) == [
+    assert found(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n") == [
         "inference.py:2: imports orjson, which isn't in the image, code/lib, or the code; "
         "add its package to code/requirements.txt, or import it in try/except ImportError"
     ]
@@ -108,28 +107,23 @@ def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(c
         '__name__ == "__main__"', "sys.version_info < (3, 11)", "sys.version_info[:2] < (3, 11)",
         'sys.platform == "win32"', 'os.name == "nt"',
     ]:  # fmt: skip
-        write(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n")
-        assert found(code) == []
+        assert found(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n") == []
 
     suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
-    write(code, f"{suppressed}{HANDLER}")
-    assert found(code) == []
+    assert found(code, f"{suppressed}{HANDLER}") == []
 
     write(code, f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import attr\n{HANDLER}")
     assert found(code) == []
 
 
 def test_another_with_and_a_try_for_something_else_do_not_help(code: Path) -> None:
-    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
-    assert len(found(code)) == 1
-    write(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")
-    assert len(found(code)) == 1
+    assert len(found(code, f"with print() as x:\n    import orjson\n{HANDLER}")) == 1
+    assert len(found(code, f"try:\n    import orjson\nexcept OSError:\n    pass\n{HANDLER}")) == 1
 
 
 def test_what_the_image_or_lib_holds_or_nothing_imports_is_no_finding(code: Path) -> None:
     for module in ["json", "numpy.linalg", "falcon", "google.protobuf", "sklearn"]:
-        write(code, f"import {module}\n{HANDLER}")
-        assert found(code) == []
+        assert found(code, f"import {module}\n{HANDLER}") == []
     write(code, f"import fast\n{HANDLER}")
     write(code, "import tensorflow\n", "train.py")
     for file in ["fast.py", "fast/__init__.py", "fast.cpython-312-x86_64-linux-gnu.so"]:
@@ -169,8 +163,7 @@ def test_a_submodule_that_a_package_has_is_no_finding(code: Path) -> None:
     write(code, f"import features.words\n{HANDLER}")
     for file in ["words.py", "words/cut.py", "words.cpython-312-x86_64.so"]:
         write(code, "", "features/__init__.py")
-        write(code, "", f"features/{file}")
-        assert found(code) == []
+        assert found(code, "", f"features/{file}") == []
         shutil.rmtree(code / "features")
 
 
@@ -236,8 +229,7 @@ def test_what_is_not_python_is_a_finding_with_its_line(code: Path) -> None:
     "if a: pass\n" + "elif b: pass\n" * 1500,
 ], ids=["signs", "sum", "branches"])  # fmt: skip
 def test_what_is_nested_too_deeply_is_a_finding(code: Path, text: str) -> None:
-    write(code, f"{HANDLER}{text}\n")
-    assert "is nested too deeply to be" in found(code)[0]
+    assert "is nested too deeply to be" in found(code, f"{HANDLER}{text}\n")[0]
 
 
 def test_what_is_newer_than_the_images_python_or_unreadable_is_a_finding(
@@ -259,8 +251,7 @@ def test_what_is_newer_than_the_images_python_or_unreadable_is_a_finding(
 
 
 def test_code_is_not_run_and_that_of_the_ranker_has_no_finding(code: Path) -> None:
-    write(code, f"raise SystemExit(1)\n{HANDLER}")
-    assert found(code) == []
+    assert found(code, f"raise SystemExit(1)\n{HANDLER}") == []
     assert found(Path(__file__).parents[2] / "examples" / "ranker" / "code") == []
 
 

@@ -114,11 +114,11 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
 ) -> None:
     version = breakable()
     version.rename(version.with_name("latest"))
-    with pytest.raises(
-        PackagingError,
-        match="has no version folder named with digits only; rename keras-open/latest to keras-open/1",
-    ):
-        list_versions(version.parent)
+    said = refusal(list_versions, version.parent)
+    assert (
+        "has no version folder named with digits only; rename keras-open/latest to keras-open/1"
+        in said
+    )
 
     version = breakable()
     (version / "saved_model.pb").unlink()

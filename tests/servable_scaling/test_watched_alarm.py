@@ -98,7 +98,7 @@ def test_policies_name_their_target_and_two_targets_scale_on_their_own() -> None
     del policy["ResourceId"]
     assert Fleet(2, policy).run(range(1, 4), Numbers(Use=[90])) == {3: 4}
 
-    with pytest.raises(ScalingPropertyError, match="Policy p names no target"):
+    with pytest.raises(ScalingPropertyError, match="Policy track names no target"):
         Fleet(1, tracking() | {"ResourceId": "endpoint/x/variant/y"})
 
     other = "endpoint/ranker/variant/b"

@@ -93,10 +93,8 @@ def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Pat
         "add its package to code/requirements.txt, or import it in try/except ImportError"
     ]
     write(code, f"import imp\n{HANDLER}")
-    assert (
-        "imports imp, which was removed from Python's standard library before 3.12"
-        in found(code)[0]
-    )
+    told = found(code)[0]
+    assert "imports imp, which was removed from Python's standard library before 3.12" in told
 
 
 def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(code: Path) -> None:
@@ -245,9 +243,8 @@ def test_what_is_newer_than_the_images_python_or_unreadable_is_a_finding(
 
     write(code, HANDLER)
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert found(code) == [
-        "inference.py:0: cannot be read: Permission denied; let this user read it"
-    ]
+    shown = found(code)
+    assert shown == ["inference.py:0: cannot be read: Permission denied; let this user read it"]
 
 
 def test_code_is_not_run_and_that_of_the_ranker_has_no_finding(code: Path) -> None:

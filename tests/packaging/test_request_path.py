@@ -90,10 +90,8 @@ def test_an_archive_with_the_handler_is_verified_and_loads_as_in_the_container(
         [sys.executable, "-I", "-c", program],
         check=True, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
-    assert ran.stdout.split() == [
-        str(tmp_path / "out" / "code" / "servable_handler" / "__init__.py"),
-        "True",
-    ]
+    shown = ran.stdout.split()
+    assert shown == [str(tmp_path / "out" / "code" / "servable_handler" / "__init__.py"), "True"]
 
 
 def test_one_hook_is_enough_and_hooks_are_checked_for_their_imports(hooked: ArchiveInputs) -> None:

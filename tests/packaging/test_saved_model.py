@@ -52,9 +52,8 @@ def test_assets_warm_up_requests_tags_and_types_are_read(breakable: Breakable) -
     assert read(version).has_warm_up
     ranker = read(RANKER)
     assert ranker.tags == {"serve"}
-    assert ranker.signatures["serving_default"].inputs["feat_ids"] == TensorInfo(
-        name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39)
-    )
+    told = ranker.signatures["serving_default"].inputs["feat_ids"]
+    assert told == TensorInfo(name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39))
 
 
 def test_reading_imports_neither_tensorflow_nor_numpy() -> None:
@@ -186,10 +185,8 @@ def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable) -> 
     for name in ["saved_model.pb", "variables/variables.index", SHARD]:
         version = breakable()
         (version / name).write_text("version https://git-lfs.github.com/spec/v1\n")
-        assert refusal(version)[1:] == (
-            "is a Git LFS pointer, not the file itself",
-            "run: git lfs pull",
-        )
+        given = refusal(version)[1:]
+        assert given == ("is a Git LFS pointer, not the file itself", "run: git lfs pull")
 
 
 def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(

@@ -41,9 +41,8 @@ def test_a_request_has_many_records_where_each_is_answered_by_a_line(project: Pa
         assert (job.strategy.value, job.payload_mb.value) == (strategy, payload_mb)
     for lines, accept in [("", "application/json"), (HANDLER, "text/csv"), (CODE, "text/csv")]:
         assert nightly(project, lines).accept.value == accept
-    assert nightly(project).placement.build_key("container.omp_threads") == (
-        "batch.nightly.container.omp_threads"
-    )
+    found = nightly(project).placement.build_key("container.omp_threads")
+    assert found == "batch.nightly.container.omp_threads"
 
 
 @pytest.mark.parametrize(

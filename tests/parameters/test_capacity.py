@@ -45,9 +45,8 @@ def test_a_fleet_begins_and_stays_within_its_bounds(
     keys: dict[str, Any], starts_with: int, capacity: tuple[int, int], planned: tuple[int, int]
 ) -> None:
     found = variant(**keys)
-    assert (found.configured_instances, found.capacity, found.planned_capacity) == (
-        starts_with, capacity, planned,
-    )  # fmt: skip
+    shown = (found.configured_instances, found.capacity, found.planned_capacity)
+    assert shown == (starts_with, capacity, planned)
 
 
 def test_components_share_a_fleet_and_each_has_copies() -> None:
@@ -105,9 +104,8 @@ def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> N
                   "copy": variant(weight=4, shadow=True)}
     )  # fmt: skip
     assert [*found.production_variants] == ["a", "b"]
-    assert [found.compute_share(name) for name in ("a", "b", "copy", "none")] == [
-        0.75, 0.25, 1, None,
-    ]  # fmt: skip
+    told = [found.compute_share(name) for name in ("a", "b", "copy", "none")]
+    assert told == [0.75, 0.25, 1, None]
     assert environment_of(variants={"a": variant(weight=0)}).compute_share("a") is None
     assert build_stack_name("prod", environment_of(), "data") == "prod-data"
     assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (

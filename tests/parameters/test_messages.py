@@ -117,9 +117,8 @@ def test_an_identifier_that_is_none_is_told_its_form(project: Path) -> None:
         assert found.allowed.endswith(f", for example {form}")
 
     (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
-    assert found.allowed == (
-        "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
-    )
+    shown = found.allowed
+    assert shown == "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
     for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
         assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
@@ -145,10 +144,8 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
 
 def test_problems_are_said_at_once_without_what_follows(environment: Environment) -> None:
     found = said(environment, VALID + 'min_instances = "2"\nmax = 3\n')
-    assert [finding.key for finding in found] == [
-        "variants.primary.min_instances",
-        "variants.primary.max",
-    ]
+    told = [finding.key for finding in found]
+    assert told == ["variants.primary.min_instances", "variants.primary.max"]
     found = said(
         environment,
         **{'account = "111111111111"\n': "colour = 1\n", "c5.xlarge": "c5.huge",
@@ -160,9 +157,8 @@ def test_problems_are_said_at_once_without_what_follows(environment: Environment
     found = said(environment, **{'"model"': "3"})
     assert [finding.key for finding in found] == ["models.ranker.saved_model"]
     text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
-    assert [finding.key for finding in said(environment, text)] == [
-        "variants.primary.scaling.max_rps_per_instance"
-    ]
+    given = [finding.key for finding in said(environment, text)]
+    assert given == ["variants.primary.scaling.max_rps_per_instance"]
 
 
 def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> None:

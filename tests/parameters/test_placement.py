@@ -41,9 +41,8 @@ def test_a_driver_and_timeouts_are_derived_where_the_file_names_none(project: Pa
     for processes, seconds in [(1, 120), (2, 240)]:
         size = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", size_gib = 12 }}'
         settings = f"variants.primary.container.tfs_processes = {processes}\nmodels.ranker.{size}"
-        assert placed(project, settings).timeouts["startup_timeout_seconds"] == Choice(
-            "startup_timeout_seconds", seconds, "derived", "twice the estimate"
-        )
+        shown = placed(project, settings).timeouts["startup_timeout_seconds"]
+        assert shown == Choice("startup_timeout_seconds", seconds, "derived", "twice the estimate")
 
     assert placed(project, "variants.primary.start_seconds = 77").start_seconds == 77
     assert (placed(project, "").start_seconds or 0) > 100
@@ -67,10 +66,8 @@ def test_routing_is_by_kind_unless_the_file_says(project: Path) -> None:
 
     lines = 'models.many = { multi_model = ["ranker"] }\nvariants.primary.model = "many"'
     found = placed(project, lines)
-    assert (found.routing.value, found.routing.reason) == (
-        None,
-        "SageMaker's default: routes to an instance that has loaded the model",
-    )
+    told = (found.routing.value, found.routing.reason)
+    assert told == (None, "SageMaker's default: routes to an instance that has loaded the model")
     # The image divides no GPU among processes in this mode, and Gunicorn always runs.
     assert (found.gpus, found.workers > 0) == (0, True)
     gpu = placed(project, f"{lines}\n{GPU}")
@@ -107,9 +104,7 @@ def test_workers_run_with_code_alone(project: Path) -> None:
 
 def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Path) -> None:
     found = placed(project, "")
-    assert chosen(found.version) == (
-        found.tensorflow, "file", "from the file",
-    )  # fmt: skip
+    assert chosen(found.version) == (found.tensorflow, "file", "from the file")
     (project / "environments" / "prod.toml").unlink()
     newest = placed(project, 'models.ranker.tensorflow = "9.99"').tensorflow
     assert newest >= "2.19"
@@ -117,9 +112,7 @@ def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Pa
     model = derived.models["ranker"].model_copy(update={"tensorflow": None})
     free = find_placement(derived.model_copy(update={"models": {"ranker": model}}), "primary")
     assert free is not None
-    assert chosen(free.version) == (
-        newest, "derived", "the newest image that ml.c5.xlarge can run",
-    )  # fmt: skip
+    assert chosen(free.version) == (newest, "derived", "the newest image that ml.c5.xlarge can run")
 
 
 def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
@@ -131,9 +124,8 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     table = "variants.primary"
     assert [first.pool, second.pool] == [0, 1]
     assert second.build_key("instance_type") == f"{table}.instance_pools.1.instance_type"
-    assert second.build_key("container.tfs_processes") == (
-        f"{table}.instance_pools.1.container.tfs_processes"
-    )
+    given = second.build_key("container.tfs_processes")
+    assert given == f"{table}.instance_pools.1.container.tfs_processes"
     assert first.build_key("container.tfs_processes") == f"{table}.container.tfs_processes"
     assert second.build_key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
     assert second.build_key("weight") == f"{table}.weight"

@@ -15,18 +15,15 @@ OWN = Prices(
 
 
 def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
-    assert OWN.find_instance_price("ml.c5.xlarge", "eu-west-1") == catalog.Price(
-        "ml.c5.xlarge", 0.1, "eu-west-1", "2026-11", STATED
-    )
-    assert OWN.find_data_price("eu-west-1") == catalog.DataPrice(
-        0.02, "eu-west-1", "2026-11", STATED
-    )
+    found = OWN.find_instance_price("ml.c5.xlarge", "eu-west-1")
+    assert found == catalog.Price("ml.c5.xlarge", 0.1, "eu-west-1", "2026-11", STATED)
+    shown = OWN.find_data_price("eu-west-1")
+    assert shown == catalog.DataPrice(0.02, "eu-west-1", "2026-11", STATED)
     serverless = OWN.find_serverless_price("us-east-1")
     assert serverless is not None
     assert (serverless.usd_per_gib_second, serverless.usd_per_warm_gib_second) == (3e-5, 2e-5)
-    assert (serverless.region, serverless.as_of, serverless.source) == (
-        "us-east-1", "2026-11", STATED,
-    )  # fmt: skip
+    told = (serverless.region, serverless.as_of, serverless.source)
+    assert told == ("us-east-1", "2026-11", STATED)
 
     row = catalog.find_serverless_price("us-east-1")
     warm = Prices(provisioned_usd_per_gib_second=2e-5).find_serverless_price("us-east-1")
@@ -34,9 +31,8 @@ def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
     assert row is not None
     assert warm is not None
     assert second is not None
-    assert (warm.usd_per_gib_second, warm.usd_per_warm_gib_second, warm.source) == (
-        row.usd_per_gib_second, 2e-5, row.source,
-    )  # fmt: skip
+    given = (warm.usd_per_gib_second, warm.usd_per_warm_gib_second, warm.source)
+    assert given == (row.usd_per_gib_second, 2e-5, row.source)
     assert (second.usd_per_gib_second, second.usd_per_warm_gib_second, second.source) == (
         3e-5, row.usd_per_warm_gib_second, STATED,
     )  # fmt: skip

@@ -27,10 +27,8 @@ def test_a_path_is_the_projects_wherever_it_is_read_and_recorded_as_written(
     project: Path, environment: Environment
 ) -> None:
     paths = [environment.models["ranker"].warm_up[0], environment.traffic.day]
-    assert [path.path for path in paths if path] == [
-        project / "golden/rows.json",
-        project / "day.csv",
-    ]
+    found = [path.path for path in paths if path]
+    assert found == [project / "golden/rows.json", project / "day.csv"]
 
     golden = environment.models["ranker"].golden
     assert golden

@@ -45,12 +45,10 @@ def day(file: ValidFile, name: str = "primary", rpm: float = 6000, **more: Any) 
 def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environment: Read) -> None:
     file = environment(THREE)
     days = {name: day(file, name) for name in ("primary", "other", "copy")}
-    assert {name: each.requests for name, each in days.items()} == {
-        "primary": [4500, 4500], "other": [1500, 1500], "copy": [6000, 6000],
-    }  # fmt: skip
-    assert [each.routing for each in days.values()] == [
-        "least_outstanding_requests", "least_outstanding_requests", "random",
-    ]  # fmt: skip
+    shown = {name: each.requests for name, each in days.items()}
+    assert shown == {"primary": [4500, 4500], "other": [1500, 1500], "copy": [6000, 6000]}
+    told = [each.routing for each in days.values()]
+    assert told == ["least_outstanding_requests", "least_outstanding_requests", "random"]
     assert [each.page is None for each in days.values()] == [False, False, True]
     assert [each.start_minutes for each in days.values()] == [4, 4, 4]
     service = days["primary"].model.service

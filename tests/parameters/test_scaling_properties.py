@@ -51,9 +51,8 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
         "Provisioned": 0.7,  # a share
         "Backlog": 3,
     }
-    assert {(each["ScaleOutCooldown"], each["ScaleInCooldown"]) for each in tracked.values()} == {
-        (70, 140)
-    }
+    told = {(each["ScaleOutCooldown"], each["ScaleInCooldown"]) for each in tracked.values()}
+    assert told == {(70, 140)}
     metrics = {
         name: each["PredefinedMetricSpecification"]["PredefinedMetricType"]
         for name, each in tracked.items()
@@ -121,10 +120,8 @@ def test_the_first_refused_request_wakes_and_quiet_minutes_end_every_copy(
         ("Asleep", "sleep", "InvocationsPerCopy"),
     ]
     configured = [each.policy["StepScalingPolicyConfiguration"] for each in (wake, asleep)]
-    assert [(each["AdjustmentType"], each["Cooldown"]) for each in configured] == [
-        ("ChangeInCapacity", cooldown),
-        ("ExactCapacity", 60),
-    ]
+    given = [(each["AdjustmentType"], each["Cooldown"]) for each in configured]
+    assert given == [("ChangeInCapacity", cooldown), ("ExactCapacity", 60)]
     assert [each["StepAdjustments"] for each in configured] == [
         [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
         [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}],

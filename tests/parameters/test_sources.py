@@ -24,18 +24,15 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last_until_it_is_taken_out
     source.put(("a", "b", "d"), 2, "file")
     assert source.values == {"a": {"b": {"c": 1, "d": 2}}}
     assert [source.find_origin((*"ab", key), "none") for key in "cdx"] == ["base", "file", "base"]
-    assert (source.find_origin(("a",), "none"), source.find_origin(("z",), "none")) == (
-        "base",
-        "none",
-    )
+    shown = (source.find_origin(("a",), "none"), source.find_origin(("z",), "none"))
+    assert shown == ("base", "none")
     # A table that replaces another, and a value that becomes a table, forget what was in it.
     source.put(("a", "b"), {"d": 3}, "-c")
     assert [source.find_origin((*"ab", key), "none") for key in "cd"] == ["-c", "-c"]
     source.put(("a", "b", "d", "e"), 4, "--set")
     assert source.values == {"a": {"b": {"d": {"e": 4}}}}
-    assert [
-        source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))
-    ] == ["--set", "--set", "-c"]
+    told = [source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))]
+    assert told == ["--set", "--set", "-c"]
 
     source = Source()
     source.put(("a", "b"), 1, "file")

@@ -15,9 +15,8 @@ def double(x: Any) -> Any:
 def test_the_function_answers_whatever_the_form_name_and_variant() -> None:
     cases: list[Any] = ["protobuf", "npz", "json"]
     for form in cases:
-        assert FakeEndpoint(double).predict(x=np.arange(3.0), format=form)["y"].tolist() == [
-            0, 2, 4,
-        ]  # fmt: skip
+        found = FakeEndpoint(double).predict(x=np.arange(3.0), format=form)["y"].tolist()
+        assert found == [0, 2, 4]
     assert FakeEndpoint(lambda only: {"y": only}).predict(np.arange(3)).only.tolist() == [0, 1, 2]
     assert FakeEndpoint(double).predict(x=[1.0], variant="green").variant == "green"
     assert FakeEndpoint(double).submit(x=[1.0]).result(timeout_seconds=0)["y"].tolist() == [2]

@@ -154,10 +154,8 @@ def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
 def test_model_version_and_signature_are_in_the_message_and_rows_become_columns() -> None:
     body = b'{"predictions": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]}'
     found = decode("application/json", body)
-    assert {name: array.tolist() for name, array in found.items()} == {
-        "a": [1, 2],
-        "b": [b"x", b"y"],
-    }
+    shown = {name: array.tolist() for name, array in found.items()}
+    assert shown == {"a": [1, 2], "b": [b"x", b"y"]}
 
     body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
     spec = wire.PredictRequest.FromString(body).model_spec

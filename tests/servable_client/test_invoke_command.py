@@ -38,10 +38,8 @@ def relayed(received: Received) -> Reply:
 def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run: Run) -> None:
     server.answer = relayed
     ran = run("--body", "body.json", "--url", server.url)
-    assert (ran.stdout, server.received[0].body) == (
-        '{"outputs": [7.5]}\n',
-        b'{"inputs": {"x": [1.0]}}',
-    )
+    found = (ran.stdout, server.received[0].body)
+    assert found == ('{"outputs": [7.5]}\n', b'{"inputs": {"x": [1.0]}}')
 
     server.answer = relayed
     parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
@@ -169,9 +167,8 @@ def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> No
 
 def test_a_target_or_key_that_is_refused_is_said_with_the_command_for_it(run: Run) -> None:
     for key in ["endpoint=x", "prod.endpoint=x"]:
-        assert f"`servable check prod --set={key}` shows why" in str(
-            run("--body", "body.json", "--set", key).exception
-        )
+        told = str(run("--body", "body.json", "--set", key).exception)
+        assert f"`servable check prod --set={key}` shows why" in told
 
     arguments = ["http://127.0.0.1:8080", "--body", "body.json"]
     with pytest.raises(click.UsageError) as refused:

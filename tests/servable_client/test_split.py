@@ -162,11 +162,8 @@ def test_what_is_not_cut_goes_into_every_part() -> None:
 def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
     told: list[Progress] = []
     fake.predict(batch(10), split=4, progress=told.append)
-    assert [(one.parts_done, one.parts, one.rows) for one in told] == [
-        (1, 3, 10),
-        (2, 3, 10),
-        (3, 3, 10),
-    ]
+    shown = [(one.parts_done, one.parts, one.rows) for one in told]
+    assert shown == [(1, 3, 10), (2, 3, 10), (3, 3, 10)]
     assert told[-1].rows_done == 10
 
     def stop(_: Progress) -> None:

@@ -105,9 +105,8 @@ def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask:
         ask(ROWS, settings=settings)
     for _ in range(3):
         ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS)))
-    assert [method for method, _ in relayed(server)] == ["/v1/models/m:predict"] * 2 + [
-        "Predict"
-    ] * 3
+    shown = [method for method, _ in relayed(server)]
+    assert shown == ["/v1/models/m:predict"] * 2 + ["Predict"] * 3
     # Each handler asks for the signature once.
     assert [method for method, _ in server.requests].count("GetModelMetadata") == 3
 

@@ -168,9 +168,8 @@ def test_percents_are_rounded_as_the_guide_says_and_a_change_is_added() -> None:
     ]:
         # 12.7 to 12, .67 to 1, -.58 to -1, -6.6 to -6; below zero there is no capacity.
         policy = _policy((0, None, percent), AdjustmentType="PercentChangeInCapacity")
-        assert compute_adjusted_capacity(policy, policy.steps[0], capacity) == max(
-            0, capacity + change
-        )
+        shown = compute_adjusted_capacity(policy, policy.steps[0], capacity)
+        assert shown == max(0, capacity + change)
 
     policy = _policy((0, None, 5))
     assert compute_adjusted_capacity(policy, policy.steps[0], 3) == 8

@@ -58,9 +58,8 @@ def test_registering_moves_the_capacity_inside_once_when_it_can_and_keeps_the_re
     one = scaler()
     one.register(3, None, SuspendedState(scaling_in=True))
     one.register(None, 8, None)
-    assert (one.target.minimum, one.target.maximum, one.target.suspended) == (
-        3, 8, SuspendedState(scaling_in=True),
-    )  # fmt: skip
+    shown = (one.target.minimum, one.target.maximum, one.target.suspended)
+    assert shown == (3, 8, SuspendedState(scaling_in=True))
 
 
 def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_to_it() -> None:

@@ -177,9 +177,8 @@ def test_what_runs_is_told_in_awss_words() -> None:
 
     fleet = Fleet(4, steps((0, None, 0), AdjustmentType="PercentChangeInCapacity"))
     fleet.run([1], Numbers(Use=[60]))
-    assert fleet.told[0]["NotScaledReasons"] == [
-        {"Code": "AlreadyAtDesiredCapacity", "CurrentCapacity": 4}
-    ]
+    shown = fleet.told[0]["NotScaledReasons"]
+    assert shown == [{"Code": "AlreadyAtDesiredCapacity", "CurrentCapacity": 4}]
 
 
 def test_it_succeeds_with_the_instances_or_fails_with_a_reason() -> None:
@@ -194,9 +193,8 @@ def test_it_succeeds_with_the_instances_or_fails_with_a_reason() -> None:
     fleet.run([1], Numbers(Use=[60, 10]))
     fleet.failure = "no capacity"
     fleet.run([2], Numbers(Use=[60, 10]))
-    assert fleet.told[0]["StatusMessage"] == (
-        "Failed to set desired instance count to 6. Reason: no capacity"
-    )
+    told = fleet.told[0]["StatusMessage"]
+    assert told == "Failed to set desired instance count to 6. Reason: no capacity"
 
     fleet = _stepped(Cooldown=3600)
     fleet.run([1], Numbers(Use=[60]))

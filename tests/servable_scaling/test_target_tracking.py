@@ -35,9 +35,8 @@ def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> Non
     high = _alarms(PredefinedMetricSpecification=predefined, CustomizedMetricSpecification=None)[
         "AlarmHigh"
     ]
-    assert (high["MetricName"], high["Statistic"], high["Period"]) == (
-        "InvocationsPerInstance", "Sum", 60,
-    )  # fmt: skip
+    found = (high["MetricName"], high["Statistic"], high["Period"])
+    assert found == ("InvocationsPerInstance", "Sum", 60)
 
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
     del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]

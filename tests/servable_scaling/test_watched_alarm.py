@@ -75,13 +75,10 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
     fleet = Fleet(alarms=[alarm("step", InsufficientDataActions=["dark"])])
     numbers = Numbers(Use=[60, None, None, None, None, None])
     changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
-    assert [(one.state, one.actions) for one in changes] == [
-        ("ALARM", ("step",)),
-        ("INSUFFICIENT_DATA", ("dark",)),
-    ]
-    assert (changes[0].at, changes[0].alarm, changes[0].before) == (
-        at(1), "step-high", "INSUFFICIENT_DATA",
-    )  # fmt: skip
+    shown = [(one.state, one.actions) for one in changes]
+    assert shown == [("ALARM", ("step",)), ("INSUFFICIENT_DATA", ("dark",))]
+    told = (changes[0].at, changes[0].alarm, changes[0].before)
+    assert told == (at(1), "step-high", "INSUFFICIENT_DATA")
     cases: list[tuple[dict[str, Any], list[float | None], tuple[str, ...]]] = [
         ({"OKActions": ["fine"]}, [40], ("fine",)),
         ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
@@ -128,10 +125,8 @@ def test_an_alarm_on_minutes_is_looked_at_once_a_minute_where_it_is_complete() -
     few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
     del few["Statistic"]
     watched = WatchedAlarm(few)
-    assert watched.update_state(Numbers(Use=[60]), at(3)) == (
-        "INSUFFICIENT_DATA",
-        "INSUFFICIENT_DATA",
-    )
+    given = watched.update_state(Numbers(Use=[60]), at(3))
+    assert given == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
     assert watched.evaluation is None
 
     watched = WatchedAlarm(alarm("s"), delay_seconds=120)

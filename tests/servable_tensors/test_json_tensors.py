@@ -77,10 +77,8 @@ def test_rows_and_columns_are_the_same_tensors() -> None:
     ]
     for body in cases:
         found = build_arrays(body, TWO)
-        assert {name: array.tolist() for name, array in found.items()} == {
-            "a": [1, 2],
-            "b": [b"x", b"y"],
-        }
+        shown = {name: array.tolist() for name, array in found.items()}
+        assert shown == {"a": [1, 2], "b": [b"x", b"y"]}
     found = build_arrays(parse(b'{"inputs": [[NaN, -Infinity]]}'), ONE)["x"]
     assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
 

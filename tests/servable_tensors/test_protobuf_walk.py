@@ -197,9 +197,8 @@ def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times:
     packed = wire.TensorProto(uint64_val=numbers * times).SerializeToString()
     ((_, _, start, end),) = iterate_fields(packed, 0, len(packed))
     signed = [n - (1 << 64) if n >> 63 else n for n in numbers]
-    assert count_packed_varints(packed, start, end) == (
-        len(numbers) * times, min(signed), max(signed),
-    )  # fmt: skip
+    found = count_packed_varints(packed, start, end)
+    assert found == (len(numbers) * times, min(signed), max(signed))
 
 
 def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:

@@ -66,9 +66,8 @@ def test_every_data_type_has_tensorflows_number_and_name() -> None:
     import tensorflow as tf
 
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
-    assert [wire.find_dtype_name(n) for n in numbers] == [
-        tf.dtypes.as_dtype(n).name for n in numbers
-    ]
+    shown = [wire.find_dtype_name(n) for n in numbers]
+    assert shown == [tf.dtypes.as_dtype(n).name for n in numbers]
 
 
 def test_messages_are_laid_out_as_in_servings_protos() -> None:
@@ -106,9 +105,8 @@ def test_tensorflow_lives_in_one_process_with_wire() -> None:
     # In a pool of both, whichever came second could not be imported.
     import tensorflow as tf
 
-    assert wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val == [
-        1.5
-    ]
+    told = wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val
+    assert told == [1.5]
 
 
 def test_wire_imports_protobuf_alone() -> None:

@@ -1,5 +1,6 @@
 """A runtime API of one's own for each test, and endpoints that speak to it."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,8 +8,7 @@ import boto3
 import pytest
 
 from servable_client import Endpoint
-from tests.servable_client.predict_bodies import doubled
-from tests.servable_client.runtime_server import RuntimeServer
+from tests.servable_client.runtime_server import RuntimeServer, doubled
 
 Connect = Callable[..., Endpoint]
 
@@ -33,21 +33,29 @@ def server() -> Iterator[RuntimeServer]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def session() -> boto3.session.Session:
+@functools.cache
+def open_session() -> boto3.session.Session:
     """One for all: reading SageMaker's model takes longer than most tests."""
     return boto3.session.Session(
         aws_access_key_id="123456789012", aws_secret_access_key="nothing", region_name="us-east-1"
     )
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Certificates of an authority of our own."""
+    from tests.servable_client.faulty_server import certificates
+
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
 @pytest.fixture
-def connect(server: RuntimeServer, session: boto3.session.Session) -> Iterator[Connect]:
+def connect(server: RuntimeServer) -> Iterator[Connect]:
     """connect(timeout_seconds=…, …): an Endpoint "ranker" of the server, closed afterwards."""
     made: list[Endpoint] = []
 
     def one(**told: Any) -> Endpoint:
-        made.append(Endpoint("ranker", endpoint_url=server.url, session=session, **told))
+        made.append(Endpoint("ranker", endpoint_url=server.url, session=open_session(), **told))
         return made[-1]
 
     yield one

@@ -4,7 +4,6 @@ python -m tests.servable_client.faults --calls 10000
 """
 
 import argparse
-import functools
 import os
 import random
 import socket
@@ -19,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import boto3
 import numpy as np
 
 from servable_client import Endpoint, PredictionError
 from servable_client.sagemaker_runtime import SageMakerRuntime
+from tests.servable_client.conftest import open_session
 from tests.servable_client.faulty_server import (
     AFTER,
     ANSWERED,
@@ -96,19 +95,11 @@ def trusting(made: Certificates) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@functools.cache
-def session() -> boto3.session.Session:
-    """One for all: reading SageMaker's model takes longer than a call."""
-    return boto3.session.Session(
-        aws_access_key_id="123456789012", aws_secret_access_key="nothing", region_name="us-east-1"
-    )
-
-
 def endpoint_of(way: Way, url: str, **told: object) -> Endpoint:
     """Ready: the boto3 client is made, so that the first call's time is not spent on it."""
     if way.startswith("container"):
         return Endpoint.local(url, **told)
-    made = Endpoint("ranker", endpoint_url=url, session=session(), **told)  # type: ignore[arg-type]
+    made = Endpoint("ranker", endpoint_url=url, session=open_session(), **told)  # type: ignore[arg-type]
     assert isinstance(made._transport, SageMakerRuntime)
     made._transport._open_client()
     return made

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.servable_client.predict_bodies import PROTOBUF, answering, inputs_of
+from tests.servable_client.runtime_server import PROTOBUF, answering, inputs_of
 
 # When a connection is made; the last two with TLS only.
 OF_CONNECTIONS = ("reset when accepted", "reset in the handshake", "garbage in the handshake")

@@ -1,16 +1,19 @@
-"""SageMaker's runtime API and a little of S3 on 127.0.0.1, and whatever can go wrong with them."""
+"""SageMaker's runtime API and a little of S3 on 127.0.0.1, a model behind them, and whatever can go wrong."""
 
 import json
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
+from servable_tensors import tensors, wire
+
 RESET = -1
+PROTOBUF = "application/x-protobuf"
 
 
 @dataclass
@@ -33,6 +36,23 @@ class Reply:
     before_seconds: float = 0.0
     announced_bytes: int | None = None
     """Content-Length, where it is a lie."""
+
+
+def inputs_of(body: bytes) -> dict[str, tensors.Array]:
+    request = wire.PredictRequest.FromString(body)
+    return {name: tensors.to_array(one) for name, one in request.inputs.items()}
+
+
+def answering(outputs: Mapping[str, tensors.Array], **more: str) -> Reply:
+    response = wire.PredictResponse()
+    for name, array in outputs.items():
+        response.outputs[name].CopyFrom(tensors.to_proto(array))
+    return Reply(200, response.SerializeToString(), {"Content-Type": PROTOBUF} | more)
+
+
+def doubled(received: Received) -> Reply:
+    """y = 2 x."""
+    return answering({"y": inputs_of(received.body)["x"] * 2})
 
 
 def model_error(status: int, message: str = "no") -> Reply:

@@ -16,18 +16,12 @@ from tests.servable_client.faulty_server import (
     TURNED_AWAY,
     Certificates,
     FaultyServer,
-    certificates,
 )
 
 ATTEMPTS = 3
 Serve = Callable[..., tuple[FaultyServer, Endpoint]]
 # These may look like an answer that has no end; one that cannot be read was executed.
 SAY_SO = {"neither length nor chunks", "a broken length", "half the headers"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 
@@ -28,9 +27,9 @@ from servable_client import (
     ThrottledError,
 )
 from servable_client.retries import Retries
-from tests.servable_client.conftest import Connect
+from tests.servable_client.conftest import Connect, open_session
 from tests.servable_client.faults import endpoint_of, trusting
-from tests.servable_client.faulty_server import Certificates, FaultyServer, certificates
+from tests.servable_client.faulty_server import Certificates, FaultyServer
 from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
 
 pytestmark = pytest.mark.long
@@ -101,9 +100,6 @@ def test_a_parent_its_children_and_their_children_get_their_own_answers(opened: 
     assert wrong_answers(endpoint, 0) == []
     assert [child.result() for child in children] == [[], []]
 
-    endpoint = opened()
-    endpoint.predict(x=np.array([1.0]))
-
     def grandparent() -> list[Any]:
         wrong = wrong_answers(endpoint, 1000, 3)
         child = Child(lambda: wrong_answers(endpoint, 2000, 3))
@@ -162,10 +158,10 @@ def test_a_child_forked_while_the_first_prediction_imports_does_not_hang(
 
 
 def test_a_fork_waits_until_another_threads_boto3_client_exists(
-    connect: Connect, session: boto3.session.Session, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenSSL holds locks meanwhile, for which a child would wait forever."""
-    began, created, create = threading.Event(), [], session.client
+    began, created, create = threading.Event(), [], open_session().client
 
     def create_slowly(*told: Any, **named: Any) -> Any:
         began.set()
@@ -173,7 +169,7 @@ def test_a_fork_waits_until_another_threads_boto3_client_exists(
         created.append(create(*told, **named))
         return created[-1]
 
-    monkeypatch.setattr(session, "client", create_slowly)
+    monkeypatch.setattr(open_session(), "client", create_slowly)
     first = threading.Thread(target=connect().predict, kwargs={"x": np.array([1.0])})
     first.start()
     began.wait()
@@ -283,11 +279,6 @@ def test_the_childs_copies_of_the_parents_connections_are_closed(opened: Open) -
     assert descriptors
     assert still_there() == [True] * len(descriptors)
     assert Child(still_there).result() == [False] * len(descriptors)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.mark.parametrize("way", ["container over TLS", "SageMaker over TLS"])

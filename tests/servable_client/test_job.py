@@ -18,8 +18,14 @@ from servable_client import (
     UnreachableError,
 )
 from tests.servable_client.conftest import Connect
-from tests.servable_client.predict_bodies import PROTOBUF, doubled
-from tests.servable_client.runtime_server import RESET, Received, Reply, RuntimeServer
+from tests.servable_client.runtime_server import (
+    PROTOBUF,
+    RESET,
+    Received,
+    Reply,
+    RuntimeServer,
+    doubled,
+)
 
 X = np.arange(3.0)
 OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"

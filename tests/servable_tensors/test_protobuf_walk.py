@@ -28,6 +28,14 @@ def tensor(dtype: int, sizes: list[int], **fields: Any) -> Any:
     )
 
 
+def refusal(body: bytes) -> str:
+    """Return the words with which the body is answered 400."""
+    with pytest.raises(TensorError) as raised:
+        check_predict_request(body)
+    assert convert_error(raised.value).status == 400
+    return str(raised.value)
+
+
 FLOAT, STRING, INT32, COMPLEX = 1, 7, 3, 8
 MIB64 = (64 << 20) // 4
 
@@ -64,9 +72,8 @@ def test_a_sound_tensor_passes(sound: Any) -> None:
     (wire.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "not fully known"),
 ], ids=lambda value: str(value)[:60] if isinstance(value, str) else "")  # fmt: skip
 def test_a_bomb_is_400_and_names_the_tensor(bomb: Any, words: str) -> None:
-    with pytest.raises(TensorError, match=r"^the_input: ") as raised:
-        check_predict_request(request(the_input=bomb))
-    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True)
+    said = refusal(request(the_input=bomb))
+    assert (said.startswith("the_input: "), words in said) == (True, True), said
 
 
 def field(number: int, payload: bytes) -> bytes:
@@ -79,19 +86,15 @@ def test_a_field_in_two_pieces_is_refused_and_values_that_are_not_packed_pass() 
     # Each is small; merged, as a parser would, their shape is 10^12.
     piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
     entry = field(1, b"x") + field(2, piece) + field(2, piece)
-    with pytest.raises(TensorError, match="field 2 of an input is unknown, invalid, or repeated"):
-        check_predict_request(field(2, entry))
+    assert "field 2 of an input is unknown, invalid, or repeated" in refusal(field(2, entry))
 
     shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
     body = b"\x08\x01" + field(2, shape) + field(2, shape) + b"\x2d\0\0\0\0"
-    with pytest.raises(TensorError, match="x: field 2 of the tensor appears twice"):
-        check_predict_request(field(2, field(1, b"x") + field(2, body)))
+    assert "x: field 2 of the tensor appears twice" in refusal(named(body))
 
     check_predict_request(named(SMALL))
-
     shape = tensor(FLOAT, [2]).tensor_shape.SerializeToString()
-    body = b"\x08\x01" + field(2, shape) + b"\x2d\0\0\0\0" * 2
-    check_predict_request(field(2, field(1, b"x") + field(2, body)))
+    check_predict_request(named(b"\x08\x01" + field(2, shape) + b"\x2d\0\0\0\0" * 2))
 
 
 @pytest.mark.parametrize(("body", "words"), [
@@ -102,8 +105,7 @@ def test_a_field_in_two_pieces_is_refused_and_values_that_are_not_packed_pass() 
     (b"\xff" * 12, "a number does not end"),
 ])  # fmt: skip
 def test_what_is_no_message_says_where(body: bytes, words: str) -> None:
-    with pytest.raises(TensorError, match=f"^the body is no PredictRequest: {words}$"):
-        check_predict_request(body)
+    assert refusal(body) == f"the body is no PredictRequest: {words}"
 
 
 SMALL = b"\x08\x01" + field(2, field(2, b"\x08\1")) + b"\x2d\0\0\0\0"  # float32 [1]
@@ -117,10 +119,8 @@ def named(tensor: bytes, name: bytes = b"x") -> bytes:
     ("body", "words"),
     [
         # C++ cuts a tag to 32 bits: it reads tensor_shape [1 << 29] where a walker saw none.
-        (
-            named(b"\x08\1\x2d\0\0\0\0\x92\x80\x80\x80\x10" + b"\x08\x12\x06\x08" + b"\x80" * 4 + b"\2"),
-            "a field begins with 9280808010, which isn't a tag",
-        ),
+        (named(b"\x08\1\x2d\0\0\0\0\x92\x80\x80\x80\x10" + b"\x08\x12\x06\x08" + b"\x80" * 4 + b"\2"),
+         "a field begins with 9280808010, which isn't a tag"),
         (named(b"\x88\0\1" + SMALL[2:]), "a field begins with 8800, which isn't a tag"),
         (b"\x92\x80\0" + named(SMALL)[1:], "a field begins with 928000, which isn't a tag"),
         (b"\x12\x80\x80\x80\x80\x80\0", "a number does not end"),
@@ -152,11 +152,7 @@ def named(tensor: bytes, name: bytes = b"x") -> bytes:
 def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
     body: bytes, words: str
 ) -> None:
-    with pytest.raises(TensorError) as raised:
-        check_predict_request(body)
-    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
-        raised.value
-    )
+    assert words in refusal(body)
 
 
 @pytest.mark.parametrize(("bad", "words"), [
@@ -172,24 +168,17 @@ def test_what_parsers_read_differently_or_no_writer_writes_is_refused(
 def test_a_value_that_tensorflow_would_cut_or_read_otherwise_is_refused(
     bad: Any, words: str
 ) -> None:
-    with pytest.raises(TensorError) as raised:
-        check_predict_request(request(x=bad))
-    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
-        raised.value
-    )
+    assert words in refusal(request(x=bad))
 
 
 def test_values_beyond_their_type_or_large_together_are_refused() -> None:
     body = b"\x08\3" + field(2, b"") + b"\x38\x85\x80\x80\x80\x10"  # int_val: 2**32 + 5
     assert list(wire.TensorProto.FromString(body).int_val) == [5]
-    with pytest.raises(TensorError, match="with 4294967301 in int_val"):
-        check_predict_request(named(body))
+    assert "with 4294967301 in int_val" in refusal(named(body))
     check_predict_request(request(x=tensor(10, [2], tensor_content=b"\0\1")))
-    with pytest.raises(TensorError, match="neither 0 nor 1"):
-        check_predict_request(request(x=tensor(10, [2], tensor_content=b"\0\7")))
+    assert "neither 0 nor 1" in refusal(request(x=tensor(10, [2], tensor_content=b"\0\7")))
     large = {f"x{n}": tensor(FLOAT, [MIB64 // 2], float_val=[1]) for n in range(3)}
-    with pytest.raises(TensorError, match="the inputs take more than 64 MiB together"):
-        check_predict_request(request(**large))
+    assert "the inputs take more than 64 MiB together" in refusal(request(**large))
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1), st.integers(1, 300))
@@ -203,18 +192,15 @@ def test_packed_numbers_are_those_that_protobuf_reads(numbers: list[int], times:
 
 def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:
     for name, is_named in [("", False), ("m", True)]:
-        body = wire.PredictRequest(
-            model_spec={"name": name, "signature_name": "s"}
-        ).SerializeToString()
-        assert check_predict_request(body).model_named is is_named
+        body = wire.PredictRequest(model_spec={"name": name, "signature_name": "s"})
+        assert check_predict_request(body.SerializeToString()).model_named is is_named
 
     body = field(1, b"\x0a\1m") + field(1, b"\x1a\1s")
     assert wire.PredictRequest.FromString(body).model_spec.name == "m"
     assert check_predict_request(body).model_named
-    body = wire.ClassificationRequest(
-        model_spec={"name": "m"}, input={"example_list": {"examples": [b"\x0a\0"]}}
-    ).SerializeToString()
-    assert has_named_model(body) is True
+    examples = {"example_list": {"examples": [b"\x0a\0"]}}
+    body = wire.ClassificationRequest(model_spec={"name": "m"}, input=examples)
+    assert has_named_model(body.SerializeToString()) is True
 
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)

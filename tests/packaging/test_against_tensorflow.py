@@ -59,9 +59,7 @@ def test_signatures_are_those_that_tensorflow_loads(tensorflow: Any, export: Pat
 
 
 @pytest.mark.parametrize("export", WITH_VARIABLES, ids=lambda export: str(export.name))
-def test_a_checkpoint_has_the_variables_that_tensorflow_reads(
-    tensorflow: Any, export: Path
-) -> None:
+def test_a_checkpoint_has_the_variables_tensorflow_reads(tensorflow: Any, export: Path) -> None:
     reader = tensorflow.train.load_checkpoint(str(export / "1" / "variables" / "variables"))
     types = reader.get_variable_to_dtype_map()
     theirs = {
@@ -95,9 +93,7 @@ def test_tensorflow_fills_the_tables_that_are_not_refused(
     assert filled is (fault is None)
 
 
-def test_a_sparse_placeholder_of_tensorflow_1_makes_no_signature_to_call(
-    tensorflow: Any, tmp_path: Path
-) -> None:
+def test_a_sparse_placeholder_makes_no_signature_to_call(tensorflow: Any, tmp_path: Path) -> None:
     v1 = tensorflow.compat.v1
     with tensorflow.Graph().as_default(), v1.Session() as session:
         sparse = v1.sparse_placeholder(tensorflow.float32, [None, 4], name="x")

@@ -39,9 +39,7 @@ def test_leading_zeros_of_a_version_are_dropped_as_the_container_drops_them(
     assert inputs.build_model_tree().files[0].name == "ranker/7/saved_model.pb"
 
 
-def test_an_archive_is_published_once_under_its_key(
-    inputs: ArchiveInputs, tmp_path: Path, version: Path
-) -> None:
+def test_an_archive_is_published_once(inputs: ArchiveInputs, tmp_path: Path, version: Path) -> None:
     archives = tmp_path / ".servable" / "archives"
     command = build_command(inputs, expected_key=compute_key(inputs), archives=archives)
     asked = json.loads(command[-1])  # what the CDK CLI hands to the packer

@@ -129,8 +129,6 @@ def test_names_too_long_for_the_disk_say_so(inputs: ArchiveInputs, deep: Path) -
     assert refused(inputs).endswith("cannot be read: File name too long; shorten its names")
 
 
-def test_a_version_that_the_model_server_cannot_count_is_refused(
-    inputs: ArchiveInputs, version: Path
-) -> None:
+def test_a_version_the_server_cannot_count_is_refused(inputs: ArchiveInputs, version: Path) -> None:
     high = version.rename(version.parent / str(2**63))
     assert refused(inputs).startswith(f"{high}: is above {2**63 - 1}, the highest version")

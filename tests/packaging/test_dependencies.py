@@ -57,9 +57,7 @@ def packages(tmp_path: Path) -> Packages:
     return made
 
 
-def test_the_wheels_are_the_images_and_the_folder_that_becomes_lib_holds_them(
-    packages: Packages,
-) -> None:
+def test_the_wheels_are_the_images_and_the_folder_for_lib_holds_them(packages: Packages) -> None:
     assert packages.lock() == [f"fast-1.0-{IMAGE_TAG}.whl", "plain-1.0-py3-none-any.whl"]
     lib = packages.vendor()
     assert lib is not None
@@ -96,9 +94,7 @@ def test_what_was_locked_is_fetched_again_and_nothing_newer(packages: Packages) 
     assert sorted(file.name for file in packages.wheels.iterdir()) == before
 
 
-def test_a_package_without_a_wheel_for_the_image_is_named_and_keeps_the_old_lock(
-    packages: Packages,
-) -> None:
+def test_a_package_without_a_wheel_is_named_and_keeps_the_old_lock(packages: Packages) -> None:
     packages.lock()
     before = packages.lock_file.read_text()
     packages.require("macos\n")
@@ -142,9 +138,7 @@ def test_options_that_say_where_packages_come_from_are_followed(packages: Packag
         assert len(lock(packages.code, python="3.12", wheels=packages.wheels)) == 1
 
 
-def test_a_package_with_another_hash_than_the_requirement_allows_is_refused(
-    packages: Packages,
-) -> None:
+def test_a_package_with_another_hash_than_its_requirement_is_refused(packages: Packages) -> None:
     packages.require(f"fast==1.0 \\\n  --hash=sha256:{'0' * 64}\n")
     different = "requires a different hash of fast than fast-1.0-cp312"
     assert different in refusal(packages.lock)

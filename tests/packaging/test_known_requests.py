@@ -133,9 +133,7 @@ def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows
     ('{"instances": [{"b64": "a"}]}', WORDS, 'text contains invalid base64 in "b64"'),
     ('{"instances": [3]}', WORDS, "text holds 3; the signature expects string"),
 ])  # fmt: skip
-def test_json_that_it_does_not_take_is_refused_with_the_reason(
-    body: str, info: SavedModelInfo, says: str
-) -> None:
+def test_other_json_is_refused_with_the_reason(body: str, info: SavedModelInfo, says: str) -> None:
     assert refused(body, info).startswith(says)
 
 
@@ -214,9 +212,7 @@ def test_an_answer_of_the_signatures_form_passes(request_: KnownRequest, answer:
     (SEVERAL, {"predictions": [[1, 2]]}, "gives no names; the signature returns label, score"),
     (SEVERAL, {"predictions": [{"label": "a"}]}, "gives label; the signature returns label, score"),
 ])  # fmt: skip
-def test_an_answer_of_another_form_is_refused(
-    request_: KnownRequest, answer: Any, says: str
-) -> None:
+def test_an_answer_of_another_form_fails(request_: KnownRequest, answer: Any, says: str) -> None:
     with pytest.raises(RequestValueError) as caught:
         check_response(json.dumps(answer).encode(), request_)
     assert str(caught.value).startswith(says)

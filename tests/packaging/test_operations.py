@@ -50,9 +50,7 @@ def test_what_repeats_is_read_once_without_what_a_constant_holds(graph: Graph) -
     assert [times[op] for op in ("NoOp", "Const", "PartitionedCall", "Sum")] == [1, 1, 1, 3]
 
 
-def test_a_large_graph_comes_without_its_constants(
-    graph: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_graph_lacks_its_constants(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     graph.main("Const", value=wire.AttrValue(tensor=bytes(100_000)))
     whole = read(graph)
     for module in (graph_file, reading):
@@ -143,9 +141,7 @@ def test_what_a_graph_restores_is_in_its_own_checkpoint(export: Path) -> None:
     assert missing == []
 
 
-def test_what_was_read_is_the_same_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_cache_holds_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model_packaging.saved_model.operations.CACHED_FROM_BYTES", 0)
     version = WITH_VARIABLES[0] / "1"
     first = read_operations(version, cache=tmp_path)

@@ -92,9 +92,7 @@ def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
     assert {mode(path) for path in (project / ".servable" / "archives").iterdir()} == {0o600}
 
 
-def test_until_it_is_whole_a_file_has_no_name_and_what_a_killed_writer_left_is_removed(
-    tmp_path: Path,
-) -> None:
+def test_a_file_gets_its_name_when_whole_and_a_killed_writers_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".servable-0123.part").write_bytes(b"half")
     (tmp_path / "film.part").write_bytes(b"theirs")
     with open_atomically(tmp_path / "first") as first:

@@ -50,9 +50,7 @@ def test_hooks_beside_a_handler_of_ones_own_get_none(inputs: ArchiveInputs) -> N
     assert not any(name.startswith("code/servable_") for name in names(inputs))
 
 
-def test_the_handler_that_is_asked_for_needs_no_code_and_is_not_put_over_another(
-    inputs: ArchiveInputs,
-) -> None:
+def test_the_handler_asked_for_needs_no_code_and_replaces_no_other(inputs: ArchiveInputs) -> None:
     asked = replace(inputs, code=None, handler=True)
     assert {"code/inference.py", "code/servable_handler/handler.py"} <= names(asked)
     assert refusal(names, replace(inputs, handler=True)) == (

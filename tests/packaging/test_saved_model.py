@@ -189,9 +189,7 @@ def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable) -> 
         assert given == ("is a Git LFS pointer, not the file itself", "run: git lfs pull")
 
 
-def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(
-    breakable: Breakable,
-) -> None:
+def test_a_graph_with_variables_needs_an_index_and_every_shard_whole(breakable: Breakable) -> None:
     for name in ["keras-open", "tf1-simple"]:
         version = breakable(name)
         (version / "variables" / "variables.index").unlink()

@@ -89,9 +89,7 @@ def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
     (file("ranker/1/saved_model.pb", b"x"),
      "ranker/1/saved_model.pb: is a second file of that name; pack only files"),
 ])  # fmt: skip
-def test_what_could_reach_outside_or_hide_something_is_a_problem(
-    good: Path, member: Change, said: str
-) -> None:
+def test_what_reaches_outside_or_hides_is_a_problem(good: Path, member: Change, said: str) -> None:
     (problem,) = problems(changed(good, add=member))
     assert problem.startswith(said)
 
@@ -191,18 +189,14 @@ def test_a_flipped_bit_in_the_variables_is_a_problem(tmp_path: Path) -> None:
     assert "the checksum of 'variables/0/" in problem
 
 
-def test_what_is_too_large_is_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = pack_export("keras-open", tmp_path)
     assert verified(archive).not_looked_at == (verification.NOT_LOOKED_AT,)
     monkeypatch.setattr(verification, "MOST_CHECKED_BYTES", 1)
     assert verified(archive).not_looked_at[0] == "the checksums of 1/variables, which are large"
 
 
-def test_a_key_to_name_and_an_installation_at_start_are_warnings(
-    tmp_path: Path, good: Path
-) -> None:
+def test_a_key_to_name_and_an_installation_at_start_is_warned(tmp_path: Path, good: Path) -> None:
     (warning,) = verified(pack_export("module-signatures", tmp_path)).warnings
     assert warning.startswith("1: has no signature serving_default, which requests without")
     found = verified(changed(good, add=file("code/requirements.txt", b"plain\n")))

@@ -120,9 +120,7 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
     assert answer.tolist() == pytest.approx(next(iter(parsed.values())), abs=1e-6)
 
 
-def test_the_same_requests_give_the_same_bytes_which_pass_the_check(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
+def test_equal_requests_give_equal_bytes_that_pass(info: SavedModelInfo, tmp_path: Path) -> None:
     first, second = (build_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
     assert first == second
     assert check_warm_up(written(tmp_path, first), info) == 2
@@ -134,9 +132,7 @@ def test_serving_itself_reads_what_is_written(info: SavedModelInfo) -> None:
     assert sorted(log.predict_log.request.inputs) == ["feat_ids", "feat_vals"]
 
 
-def test_a_thousand_requests_are_written_and_one_more_is_refused(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
+def test_a_thousand_requests_are_written_and_no_more(info: SavedModelInfo, tmp_path: Path) -> None:
     rows = {"instances": [{"feat_ids": [0] * 39, "feat_vals": [0.0] * 39}]}
     many = {Path(str(number)): rows for number in range(1000)}
     assert check_warm_up(written(tmp_path, build_warm_up("ranker", many, info)), info) == 1000

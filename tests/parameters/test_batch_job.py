@@ -45,19 +45,16 @@ def test_a_request_has_many_records_where_each_is_answered_by_a_line(project: Pa
     assert found == "batch.nightly.container.omp_threads"
 
 
-@pytest.mark.parametrize(
-    ("lines", "keys", "at_a_time", "reason"),
-    [
-        ("", LARGE, 16, "one for each of 16 vCPUs"),
-        (HANDLER, LARGE, 16, "one for each Gunicorn worker"),
-        (HANDLER + "batch.nightly.container.gunicorn_workers = 3", {}, 3, "one for each Gunicorn worker"),
-        (HANDLER, {**LARGE, "payload_mb": 10}, 10, "one for each Gunicorn worker; more would exceed 100 MB "
-         "in flight"),
-        (MEASURED, {}, 7, "measured on variants.primary"),
-        (MEASURED, LARGE, 16, "one for each of 16 vCPUs"),
-        ("", {"max_concurrent": 2}, 2, "from the file"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("lines", "keys", "at_a_time", "reason"), [
+    ("", LARGE, 16, "one for each of 16 vCPUs"),
+    (HANDLER, LARGE, 16, "one for each Gunicorn worker"),
+    (HANDLER + "batch.nightly.container.gunicorn_workers = 3", {}, 3, "one for each Gunicorn worker"),
+    (HANDLER, {**LARGE, "payload_mb": 10}, 10, "one for each Gunicorn worker; more would exceed 100 MB "
+     "in flight"),
+    (MEASURED, {}, 7, "measured on variants.primary"),
+    (MEASURED, LARGE, 16, "one for each of 16 vCPUs"),
+    ("", {"max_concurrent": 2}, 2, "from the file"),
+])  # fmt: skip
 def test_requests_at_a_time_are_as_many_as_the_container_answers(
     project: Path, lines: str, keys: dict[str, str | int | bool], at_a_time: int, reason: str
 ) -> None:  # fmt: skip

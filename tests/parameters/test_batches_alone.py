@@ -13,9 +13,7 @@ models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.
 """
 
 
-def test_its_batches_are_named_after_the_file_and_it_notifies_as_an_endpoint_does(
-    environment: Environment,
-) -> None:
+def test_its_batches_have_the_files_name_and_it_can_notify(environment: Environment) -> None:
     for lines, name in [
         ("", "prod"),
         ('service = "ranker"', "ranker-prod"),

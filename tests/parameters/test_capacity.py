@@ -19,28 +19,25 @@ def variant(**keys: Any) -> Variant:
     return Variant.model_validate({**C5, **keys})
 
 
-@pytest.mark.parametrize(
-    ("keys", "starts_with", "capacity", "planned"),
-    [
-        ({}, 1, (1, 1), (1, 1)),
-        ({"min_instances": 0}, 1, (0, 0), (0, 0)),
-        ({"min_instances": 3}, 3, (3, 3), (3, 3)),
-        ({"min_instances": 3, "max_instances": 5, "scaling": SCALED}, 1, (3, 5), (3, 5)),
-        ({"min_instances": 3, "max_instances": 5, "scaling": SCALED, "initial_instances": 4},
-         4, (3, 5), (3, 5)),
-        ({"min_instances": 3, "max_instances": 5, "scaling": {
-            **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 2},
-                                   {"at": "rate(1 day)", "at_most": 9}]}}, 1, (3, 5), (2, 9)),
-        ({"min_instances": 3, "max_instances": 5, "scaling": {
-            **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}}, 1, (3, 5), (3, 7)),
-        ({"min_instances": 3, "max_instances": 5, "scaling": {
-            **SCALED, "hold": True, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}},
-         1, (3, 5), (3, 5)),
-        ({"max_instances": 2, "sleep_after_minutes": 5}, 1, (0, 2), (0, 2)),
-        ({"instance_type": None, "serverless": {"memory_mib": 2048, "max_concurrency": 4}},
-         1, (0, 0), (0, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("keys", "starts_with", "capacity", "planned"), [
+    ({}, 1, (1, 1), (1, 1)),
+    ({"min_instances": 0}, 1, (0, 0), (0, 0)),
+    ({"min_instances": 3}, 3, (3, 3), (3, 3)),
+    ({"min_instances": 3, "max_instances": 5, "scaling": SCALED}, 1, (3, 5), (3, 5)),
+    ({"min_instances": 3, "max_instances": 5, "scaling": SCALED, "initial_instances": 4},
+     4, (3, 5), (3, 5)),
+    ({"min_instances": 3, "max_instances": 5, "scaling": {
+        **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 2},
+                               {"at": "rate(1 day)", "at_most": 9}]}}, 1, (3, 5), (2, 9)),
+    ({"min_instances": 3, "max_instances": 5, "scaling": {
+        **SCALED, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}}, 1, (3, 5), (3, 7)),
+    ({"min_instances": 3, "max_instances": 5, "scaling": {
+        **SCALED, "hold": True, "schedule": [{"at": "rate(1 day)", "at_least": 7}]}},
+     1, (3, 5), (3, 5)),
+    ({"max_instances": 2, "sleep_after_minutes": 5}, 1, (0, 2), (0, 2)),
+    ({"instance_type": None, "serverless": {"memory_mib": 2048, "max_concurrency": 4}},
+     1, (0, 0), (0, 0)),
+])  # fmt: skip
 def test_a_fleet_begins_and_stays_within_its_bounds(
     keys: dict[str, Any], starts_with: int, capacity: tuple[int, int], planned: tuple[int, int]
 ) -> None:

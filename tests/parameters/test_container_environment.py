@@ -165,9 +165,7 @@ def test_an_override_wins_in_either_spelling(
     assert found.environment == {}
 
 
-def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
-    project: Path,
-) -> None:
+def test_one_setting_in_both_spellings_of_a_file_is_an_error_naming_both(project: Path) -> None:
     texts = {
         "gunicorn_worker_class": "sync", "gunicorn_log_level": "info", "nginx_log_level": "info",
         "transport": "rest",
@@ -226,9 +224,7 @@ def test_a_size_alone_switches_no_batching_on_as_in_the_image(project: Path) -> 
     assert found.environment == {SIZE: "64"}
 
 
-def test_a_value_that_the_container_does_not_take_names_key_variable_and_line(
-    project: Path,
-) -> None:
+def test_a_value_the_container_does_not_take_names_key_variable_and_line(project: Path) -> None:
     for variable, text, problem, allowed in [
         (WORKERS, "four", "'four' is not a whole number", "0 or more and 1000000 or less"),
         (WORKERS, "-1", "-1 is out of range", "0 or more and 1000000 or less"),

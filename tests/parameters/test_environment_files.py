@@ -94,9 +94,7 @@ def test_the_files_of_this_repository_have_no_finding() -> None:
 
 
 @pytest.mark.parametrize(("more", "is_valid"), [("", True), ("[unknown]\n", False)])
-def test_a_file_is_valid_if_each_of_its_keys_is(
-    project: Path, more: str, *, is_valid: bool
-) -> None:
+def test_a_file_is_valid_if_all_its_keys_are(project: Path, more: str, *, is_valid: bool) -> None:
     (project / "environments" / "prod.toml").write_text(VALID + more)
     (loaded,) = load(project, project / "environments")
     assert isinstance(loaded, ValidFile) is is_valid

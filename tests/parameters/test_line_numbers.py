@@ -75,9 +75,7 @@ def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> No
 @pytest.mark.long
 @given(TABLES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_tomllib_finds_a_key_from_its_line_on_and_not_before(
-    tmp_path: Path, values: dict[str, Any]
-) -> None:
+def test_tomllib_finds_a_key_only_from_its_line(tmp_path: Path, values: dict[str, Any]) -> None:
     file, text = tmp_path / "prod.toml", tomlkit.dumps(values)
     file.write_text(text)
     lines = [f"{line}\n" for line in text.split("\n")]

@@ -25,9 +25,7 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(check(environment(text, **replacements)))
 
 
-def test_an_unknown_key_names_the_nearest_and_a_foreign_file_is_told_apart(
-    environment: Environment,
-) -> None:
+def test_an_unknown_key_names_the_nearest_and_a_foreign_file_none(environment: Environment) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
         (
             "variants.primary.max_instnces",
@@ -64,9 +62,7 @@ def test_every_renamed_key_leads_to_one_that_there_is() -> None:
         assert find_type(tuple(now.split("."))) is not None
 
 
-def test_a_wrong_type_number_word_or_account_is_told_what_is_allowed(
-    environment: Environment,
-) -> None:
+def test_a_wrong_type_number_word_or_account_learns_what_is_right(environment: Environment) -> None:
     for line, problem, allowed, remedy in [
         ('min_instances = "2"', "'2' is not a whole number", COUNT, "leave out the quotes: 2"),
         ("min_instances = 1.5", "1.5 is not a whole number", COUNT, "change it"),
@@ -186,9 +182,7 @@ def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> N
     ]  # fmt: skip
 
 
-def test_a_file_that_is_not_toml_says_where_and_a_bad_name_or_number_is_refused(
-    environment: Environment,
-) -> None:
+def test_a_file_not_toml_says_where_and_a_bad_name_or_number_what(environment: Environment) -> None:
     assert said(environment, 'account = "1\n')[0].problem == (
         "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
@@ -213,9 +207,7 @@ def test_a_file_that_is_not_toml_says_where_and_a_bad_name_or_number_is_refused(
      "prod.toml:7: a.b: 4 is too much; allowed: 1 to 3; lower it"),
     ({"key": ""}, "prod.toml: 4 is too much; lower it"),
 ])  # fmt: skip
-def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
-    parts: dict[str, Any], text: str
-) -> None:
+def test_a_message_is_place_key_problem_values_and_remedy(parts: dict[str, Any], text: str) -> None:
     finding = Finding(
         rule="r", severity=Severity.ERROR, file="prod.toml", problem="4 is too much",
         remedy="lower it", **parts,
@@ -223,21 +215,17 @@ def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
     assert str(finding) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "remedy"),
-    [
-        (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
-         'add a table [endpoint] with name = "…"'),
-        (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
-        (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
-        (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
-         'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
-        (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
-         "models.ranker.artifact.uri",
-         "add uri = … to [models.ranker.artifact], or run `servable pin prod`"),
-    ],
-    ids=["table", "key", "tables", "batch", "artifact"],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "key", "remedy"), [
+    (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
+     'add a table [endpoint] with name = "…"'),
+    (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
+    (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
+    (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
+     'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
+    (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
+     "models.ranker.artifact.uri",
+     "add uri = … to [models.ranker.artifact], or run `servable pin prod`"),
+], ids=["table", "key", "tables", "batch", "artifact"])  # fmt: skip
 def test_a_missing_key_is_added_to_its_table(
     environment: Environment, text: str, key: str, remedy: str
 ) -> None:

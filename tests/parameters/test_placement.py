@@ -180,9 +180,7 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     assert a.copy_memory_mib.origin == "derived"
 
 
-def test_a_component_has_what_its_keys_reserve_and_of_what_sleeps_an_instance(
-    project: Path,
-) -> None:
+def test_a_component_has_what_its_keys_reserve_or_an_instance_if_it_sleeps(project: Path) -> None:
     a, b = components(project, ", cpus = 8, gpus = 0, memory_mib = 2048").values()
     assert [chosen(each) for each in (a.copy_cpus, a.copy_gpus, a.copy_memory_mib)] == [
         (8, "file", "from the file"),

@@ -111,9 +111,7 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "cooldown"), [(2, 120), (5, 300), (15, 300)])
-def test_the_first_refused_request_wakes_and_quiet_minutes_end_every_copy(
-    minutes: int, cooldown: int
-) -> None:
+def test_a_refused_request_wakes_and_quiet_minutes_end_copies(minutes: int, cooldown: int) -> None:
     wake, asleep = build_sleep_policies(minutes)
     assert [(each.name, each.alarm_ending, each.metric) for each in (wake, asleep)] == [
         ("Wake", "wake", "NoCapacityInvocationFailures"),

@@ -52,15 +52,12 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last_until_it_is_taken_out
     assert source.find_origin(("region",), "file") == "-c prod.region"
 
 
-@pytest.mark.parametrize(
-    ("key", "problem", "allowed", "remedy"),
-    [
-        ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
-        ("variants.x.weight", "there is no variants.x", "primary", "use one of these"),
-        ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
-         "give one of them"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "problem", "allowed", "remedy"), [
+    ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
+    ("variants.x.weight", "there is no variants.x", "primary", "use one of these"),
+    ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
+     "give one of them"),
+])  # fmt: skip
 def test_an_override_that_cannot_apply_changes_nothing(
     project: Path, key: str, problem: str, allowed: str, remedy: str
 ) -> None:

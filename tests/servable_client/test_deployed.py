@@ -156,9 +156,7 @@ def queued(queue: str, environment: None) -> Iterator[Endpoint]:
         yield endpoint
 
 
-def test_a_job_ends_with_tensorflows_own_answer_or_fails_in_the_handlers_words(
-    queued: Endpoint,
-) -> None:
+def test_a_job_ends_with_tensorflows_answer_or_in_the_handlers_words(queued: Endpoint) -> None:
     close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
     job = queued.submit(
         feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)

@@ -86,9 +86,7 @@ def test_errors_are_the_same_and_an_endpoint_that_is_given_has_its_options() -> 
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["given", "local"])
-def test_as_many_calls_at_a_time_as_the_endpoint_has_connections(
-    local: bool, server: RuntimeServer
-) -> None:
+def test_as_many_calls_at_once_as_there_are_connections(local: bool, server: RuntimeServer) -> None:
     """More than there are by default, and each waits for the others."""
     together = threading.Barrier(12, timeout=20)
 

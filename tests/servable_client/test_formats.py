@@ -189,9 +189,7 @@ def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> Non
         identity.predict(x=value, format=form)
 
 
-def test_a_few_numbers_in_lists_take_the_types_of_the_signature(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_few_numbers_in_lists_take_the_signatures_types(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, sent = FakeEndpoint(lambda x: {"y": x}), []
     carry = endpoint._transport.send
 

@@ -49,9 +49,7 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run
 GOLDEN = '[models.ranker]\ngolden.request = "golden/mine.{}"\n'
 
 
-def test_without_a_body_the_golden_request_is_sent(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_without_a_body_the_golden_is_sent(server: RuntimeServer, run: Run, project: Path) -> None:
     def ask(ending: str, content: bytes) -> str:
         text = VALID.replace("[models.ranker]\n", GOLDEN.format(ending))
         (project / "environments" / "prod.toml").write_text(text)
@@ -117,7 +115,7 @@ def test_without_a_target_the_deployed_endpoint_in_its_region_is_asked(
     assert server.received[-1].path == "/endpoints/ranker-blue/invocations"
 
 
-def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
+def test_a_failure_is_a_line_and_exit_code_1(
     server: RuntimeServer, run: Run, project: Path
 ) -> None:
     for answer in [
@@ -180,9 +178,7 @@ PLAIN = VALID
 WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
 
 
-def test_a_signature_that_the_container_would_ignore_is_refused(
-    server: RuntimeServer, run: Run
-) -> None:
+def test_a_signature_the_container_would_ignore_is_refused(server: RuntimeServer, run: Run) -> None:
     server.answer = relayed
     ran = run("--body", "body.json", "--url", server.url, "--signature", "other")
     assert isinstance(ran.exception, click.UsageError)
@@ -202,9 +198,7 @@ def test_a_signature_that_is_heard_is_sent(
     assert attributes == "tfs-signature-name=other"
 
 
-def test_an_embedded_aws_that_does_not_run_is_said(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_embedded_aws_that_is_down_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servable.project.account.find_local_aws", lambda folder: None)
     assert "servable local up" in run("--body", "x.npz", "--local").stderr
 
@@ -235,9 +229,7 @@ def test_inputs_by_name_are_sent_as_the_signature_has_them(
         assert json.loads(sent.body) == {"inputs": inputs}
 
 
-def test_inputs_that_the_signature_does_not_take_are_refused(
-    server: RuntimeServer, run: Run
-) -> None:
+def test_inputs_the_signature_does_not_take_are_refused(server: RuntimeServer, run: Run) -> None:
     cases: list[tuple[tuple[str, ...], str]] = [
         (("-i", "feat_ids"), "write NAME=VALUE"),
         (("-i", f"feat_ids=[{IDS}]"), "pass -i feat_vals=…"),
@@ -257,9 +249,7 @@ def test_inputs_that_the_signature_does_not_take_are_refused(
 TEXT = TensorInfo(name="t:0", dtype="string", shape=(None,))
 
 
-def test_strings_are_plain_text_or_the_bytes_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strings_are_text_or_a_files_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases: list[tuple[str, list[object]]] = [
         ("good film", ["good film"]),
         ("007", ["007"]),

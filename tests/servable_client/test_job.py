@@ -144,9 +144,7 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
 
 
 @pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
-def test_a_look_that_failed_is_another_look(
-    server: RuntimeServer, submit: Submit, reply: Reply
-) -> None:
+def test_a_failed_look_is_another_look(server: RuntimeServer, submit: Submit, reply: Reply) -> None:
     job = submit(x=X)
     answer(server)
     looks = [reply, reply]
@@ -166,9 +164,7 @@ def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
     assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself
 
 
-def test_pauses_between_two_looks_into_s3_grow_up_to_the_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pauses_between_looks_into_s3_grow_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that stands still except while the job is waited for, in vain, for a minute."""
     now, pauses = [1000.0], []
 

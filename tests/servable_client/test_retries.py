@@ -117,9 +117,7 @@ def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_s
     assert (raised.value.executed, isinstance(raised.value, BusyError)) == ("no", True)
 
 
-def test_a_caller_waits_beyond_its_timeout_until_it_is_awake(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_a_caller_waits_beyond_its_timeout_to_wake(server: RuntimeServer, connect: Connect) -> None:
     asleep_for(server, 30)
     told: list[float] = []
     slept: list[float] = []

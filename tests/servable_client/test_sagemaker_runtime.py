@@ -153,9 +153,7 @@ def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
     )
 
 
-def test_what_is_wrong_is_not_sent_again_even_with_retry_unsafe(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_what_is_wrong_is_never_sent_again_unsafe(server: RuntimeServer, connect: Connect) -> None:
     for status in [400, 404, 413, 415]:
         server.received.clear()
         reply = model_error(status)
@@ -176,9 +174,7 @@ def test_what_was_turned_away_is_sent_again(
     np.testing.assert_array_equal(connect(sleep=lambda seconds: None).predict(x=X)["y"], X * 2)
 
 
-def test_the_containers_status_and_words_are_in_the_error(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_the_containers_status_and_words_are_told(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
     with pytest.raises(RefusedError, match=r"ranker: the container returns 400: x: got 3 rows$"):
         connect().predict(x=X)
@@ -189,9 +185,7 @@ def test_the_containers_status_and_words_are_in_the_error(
     assert caught.value.status == 503
 
 
-def test_a_container_without_our_handler_is_sent_json(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_a_container_without_handler_is_sent_json(server: RuntimeServer, connect: Connect) -> None:
     def answer(received: Received) -> Reply:
         if received.headers["content-type"] != "application/json":
             return model_error(415)
@@ -223,9 +217,7 @@ def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect
             connect(largest_body_bytes=size)
 
 
-def test_the_deadline_ends_a_call_that_may_have_been_executed(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_a_deadline_ends_a_call_that_may_have_run(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: Reply(before_seconds=30.0)
     began = time.monotonic()
     with pytest.raises(DeadlineExceededError) as caught:
@@ -234,9 +226,7 @@ def test_the_deadline_ends_a_call_that_may_have_been_executed(
     assert caught.value.executed == "maybe"
 
 
-def test_throttling_holds_back_the_endpoints_other_requests(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_throttling_holds_back_the_other_requests(server: RuntimeServer, connect: Connect) -> None:
     throttled = service_error(400, "ThrottlingException", **{"Retry-After": "0.3"})
     times: list[float] = []
 
@@ -250,9 +240,7 @@ def test_throttling_holds_back_the_endpoints_other_requests(
 
 
 @pytest.mark.parametrize("missing", ["credentials", "region"])
-def test_what_boto3_needs_and_has_not_is_said(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_boto3_lacks_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = (
         ("AWS_ACCESS_KEY_ID",) if missing == "credentials" else ("AWS_REGION", "AWS_DEFAULT_REGION")
     )
@@ -283,9 +271,7 @@ def test_an_answer_of_a_stated_length_or_in_chunks_is_read_whole() -> None:
         assert found == body
 
 
-def test_arrays_go_in_and_come_out_at_every_address_that_serve_prints(
-    server: RuntimeServer,
-) -> None:
+def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: RuntimeServer) -> None:
     with Endpoint.local(server.url) as endpoint:
         np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
     for given, path in (
@@ -333,9 +319,7 @@ def test_every_failure_has_its_error(
         endpoint.predict(x=X)
 
 
-def test_an_answer_cut_short_of_more_than_memory_holds_is_a_lost_connection(
-    server: RuntimeServer,
-) -> None:
+def test_an_answer_cut_short_beyond_memory_is_a_lost_connection(server: RuntimeServer) -> None:
     for length_bytes in [1 << 62, (1 << 63) - 1, 1 << 63]:
         reply = Reply(200, b"x", announced_bytes=length_bytes)
         server.answer = lambda received, reply=reply: reply  # type: ignore[misc]

@@ -225,9 +225,7 @@ def test_a_constant_as_long_as_a_part_is_no_rows(rows: int, split: Any, same: bo
 
 @quick
 @given(st.integers(1, 300), st.integers(2, 40), st.booleans())
-def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
-    rows: int, size: int, by_bytes: bool
-) -> None:
+def test_parts_of_two_rows_or_more_are_not_all_alike(rows: int, size: int, by_bytes: bool) -> None:
     split = Split(bytes=size) if by_bytes else Split(rows=size)
     parts = cut_into_parts({"x": np.arange(rows, dtype=np.uint16).astype(np.uint8)}, split)
     assert [int(one) for part in parts for one in part.arrays["x"]] == [

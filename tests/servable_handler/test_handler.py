@@ -88,9 +88,7 @@ def test_a_caller_that_accepts_anything_gets_the_form_it_sent_rows_or_columns(as
     assert json.loads(ask(b'{"inputs": [[1, 2, 3]]}', settings=GRPC)[1]) == {"outputs": [6.0]}
 
 
-def test_json_and_a_predict_request_are_relayed_untouched(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_json_and_a_predict_request_are_relayed_as_is(server: FakeModelServer, ask: Ask) -> None:
     body = b'  {"instances" : [ [1, 2,   3] ]}'
     ask(body)
     message = predict_request(x=X) + b"\xf8\x07\x01"  # a field that nobody knows
@@ -150,9 +148,7 @@ def test_other_json_is_relayed_as_it_is(server: FakeModelServer, ask: Ask) -> No
     assert relayed(server) == [("/v1/models/m:predict", body) for body in bodies]
 
 
-def test_a_message_of_another_rank_is_refused_by_the_signature_that_it_or_the_attributes_name(
-    ask: Ask,
-) -> None:
+def test_a_message_of_another_rank_than_the_signature_of_either_name_is_refused(ask: Ask) -> None:
     flat, attributes = np.ones(2, np.float32), "tfs-signature-name=image"
     for spec, status in [
         ({"signature_name": "image"}, 400),
@@ -203,9 +199,7 @@ def test_strings_and_bfloat16_come_back_over_grpc(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(("accept", "status"), [("text/csv", 400), (JSON, 200)])
-def test_a_single_json_line_is_one_row_where_lines_are_answered(
-    accept: str, status: int, ask: Ask
-) -> None:
+def test_a_json_line_is_a_row_where_lines_are_answered(accept: str, status: int, ask: Ask) -> None:
     # As the image, which answers no lines, takes it: two rows of three numbers.
     body = b"[[1, 2, 3], [4, 5, 6.5]]\n"
     assert ask(body, "application/jsonlines", accept_header=accept)[0] == status
@@ -231,31 +225,28 @@ TEXT_IN_IT = b'{"instances": [[1, 2, "3"]]}'
 NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "told", "status", "words"),
-    [
-        (npy(X.astype("f8")), NPY, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
-        (npy(X[:, :2]), NPY, {}, 400, f"x: got float32 [2, 2]; {WANTED}"),
-        (npy(X[0]), NPY, {}, 400, f"x: got float32 [3]; {WANTED}"),
-        (npz(z=X), NPZ, {}, 400, "x: not given; 'z': given, and no input"),
-        (npy(np.array([{}])), NPY, {}, 400, "x: no .npy of one tensor: it holds object"),
-        (b"x", NPZ, {}, 400, "the body is no .npz"),
-        (b"x", PROTOBUF, {}, 400, "the body is no PredictRequest"),
-        (predict_request(x=X).replace(b"\x01x", b"\x01\xe9"), PROTOBUF, {}, 400, "the body is no"),
-        (predict_request(x=X.astype("f8")), PROTOBUF, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
-        (predict_request(z=X), PROTOBUF, {}, 400, "x: not given"),
-        (TEXT_IN_IT, JSON, {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
-        (b'{"instances": [[1, 2], [3]]}', JSON, {}, 400, "x: is ragged"),
-        (b"{", JSON, {}, 400, "the body is no JSON"),
-        (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not supported; send application/json"),
-        (ROWS, JSON, {"model_version": "x"}, 400, "tfs-model-version: 'x' isn't a version"),
-        (ROWS, JSON, {"method": "guess"}, 400, "tfs-method: 'guess' is unknown; send predict"),
-        (npy(X), NPY, {"method": "classify"}, 400, "tfs-method: classify requires the same"),
-        (npy(X), NPY, {"model_name": "other"}, 404, "Servable not found"),
-        (npy(X), NPY, {"model_version": "7"}, 404, "Servable not found"),
-        (npy(X), NPY, NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "content_type", "told", "status", "words"), [
+    (npy(X.astype("f8")), NPY, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+    (npy(X[:, :2]), NPY, {}, 400, f"x: got float32 [2, 2]; {WANTED}"),
+    (npy(X[0]), NPY, {}, 400, f"x: got float32 [3]; {WANTED}"),
+    (npz(z=X), NPZ, {}, 400, "x: not given; 'z': given, and no input"),
+    (npy(np.array([{}])), NPY, {}, 400, "x: no .npy of one tensor: it holds object"),
+    (b"x", NPZ, {}, 400, "the body is no .npz"),
+    (b"x", PROTOBUF, {}, 400, "the body is no PredictRequest"),
+    (predict_request(x=X).replace(b"\x01x", b"\x01\xe9"), PROTOBUF, {}, 400, "the body is no"),
+    (predict_request(x=X.astype("f8")), PROTOBUF, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+    (predict_request(z=X), PROTOBUF, {}, 400, "x: not given"),
+    (TEXT_IN_IT, JSON, {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
+    (b'{"instances": [[1, 2], [3]]}', JSON, {}, 400, "x: is ragged"),
+    (b"{", JSON, {}, 400, "the body is no JSON"),
+    (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not supported; send application/json"),
+    (ROWS, JSON, {"model_version": "x"}, 400, "tfs-model-version: 'x' isn't a version"),
+    (ROWS, JSON, {"method": "guess"}, 400, "tfs-method: 'guess' is unknown; send predict"),
+    (npy(X), NPY, {"method": "classify"}, 400, "tfs-method: classify requires the same"),
+    (npy(X), NPY, {"model_name": "other"}, 404, "Servable not found"),
+    (npy(X), NPY, {"model_version": "7"}, 404, "Servable not found"),
+    (npy(X), NPY, NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
+])  # fmt: skip
 def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     body: bytes, content_type: str, told: dict[str, Any], status: int, words: str, ask: Ask
 ) -> None:
@@ -263,9 +254,7 @@ def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     assert (found, form, words in json.loads(answer)["error"]) == (status, JSON, True), answer
 
 
-def test_errors_of_the_model_server_keep_their_words_or_get_some(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_errors_of_the_model_server_keep_or_get_words(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = 404, b'{"error": "no such model"}'
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
     server.rest_answer = 500, b"<html>"
@@ -278,9 +267,7 @@ def test_errors_of_the_model_server_keep_their_words_or_get_some(
 
 
 @pytest.mark.long
-def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_slow_model_is_504_at_the_earlier_deadline(server: FakeModelServer, ask: Ask) -> None:
     server.delay_seconds = 1
     assert ask(ROWS, timeout=0.2)[0] == 504
     assert ask(predict_request(x=X), PROTOBUF, timeout=0.2)[0] == 504
@@ -288,9 +275,7 @@ def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
     assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
 
 
-def test_a_relayed_request_asks_for_what_it_or_the_attributes_say(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_relayed_request_asks_what_it_or_headers_say(server: FakeModelServer, ask: Ask) -> None:
     two = {"custom_attributes": "tfs-signature-name=two"}
     cases: list[tuple[dict[str, Any], dict[str, Any], tuple[str, int, str]]] = [
         ({}, {}, ("m", 0, "")),
@@ -312,9 +297,7 @@ def test_a_classification_is_relayed_to_its_own_method(server: FakeModelServer, 
     assert len(server.requests) == 2
 
 
-def test_a_signature_of_the_attributes_is_written_into_relayed_json(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_signature_of_attributes_is_put_into_the_json(server: FakeModelServer, ask: Ask) -> None:
     ask(ROWS, custom_attributes="tfs-signature-name=two")
     assert json.loads(relayed(server)[0][1])["signature_name"] == "two"
 
@@ -413,9 +396,7 @@ def test_a_trace_chooses_no_plan(server: FakeModelServer, handler: Handler) -> N
     assert [plan.call.signature for plan in plans] == [None, None]
 
 
-def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
-    server: FakeModelServer,
-) -> None:
+def test_the_time_of_each_stage_is_a_header_where_it_is_asked_for(server: FakeModelServer) -> None:
     handler = Handler(Settings(timing_header=True), Hooks(), server.variables)
     context = server.context(content_length=len(ROWS))
     with pytest.raises(falcon.HTTPError) as raised:
@@ -503,9 +484,7 @@ def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
         assert "Predict" not in dict(server.requests)
 
 
-def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_lists_and_strings_of_preprocess_fit_the_types(server: FakeModelServer, ask: Ask) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
     told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
     assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'

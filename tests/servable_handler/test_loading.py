@@ -96,9 +96,7 @@ BOTH = "from servable_handler.hooks import InputError\npreprocess = postprocess 
     ("def postprocess(tensors, context): ...", "False True"),
     (BOTH, "True True"),
 ], ids=["none", "preprocess", "postprocess", "both"])  # fmt: skip
-def test_the_hooks_that_are_there_are_found(
-    transforms: str | None, found: str, tmp_path: Path
-) -> None:
+def test_the_hooks_there_are_are_found(transforms: str | None, found: str, tmp_path: Path) -> None:
     assert loaded(tmp_path, transforms).stdout.strip() == found
 
 

@@ -102,25 +102,22 @@ def answered(*frames: bytes, hold: bool = True, seconds: float = 5.0) -> tuple[i
         return GrpcConnection(server.port, soon()).call("/x", b"", soon(seconds))
 
 
-@pytest.mark.parametrize(
-    "frames",
-    [
-        [HEADERS, DATA, TRAILERS],
-        [HEADERS, frame(6, 0, 0, b"12345678"), DATA, TRAILERS],
-        [HEADERS, frame(0, 0, 1, b"\0\0\0\0\x02o"), frame(0, 0, 1, b"k"), TRAILERS],
-        [frame(1, 4, 1, b"\x20" + OPENING + literal(b"x", b"y")), DATA, TRAILERS],
-        [frame(1, 4, 1, b"\x88\x5f\x10application/grpc\x40\1x\1y"), DATA, TRAILERS],
-        [frame(1, 4, 1, b"\x48\x03200" + OPENING[1:]), DATA, TRAILERS],
-        [frame(1, 4, 1, literal(b":status", b"200") + OPENING[1:]), DATA, TRAILERS],
-        [HEADERS, frame(7, 0, 0, struct.pack(">II", 1, 0)), DATA, TRAILERS],
-        [HEADERS, frame(8, 0, 0, b"\0\0\1\0"), frame(8, 0, 1, b"\0\0\1\0"), DATA, TRAILERS],
-        [frame(1, 0, 1, b""), frame(9, 0, 1, OPENING), frame(9, 4, 1, b""), DATA, TRAILERS],
-        [HEADERS, DATA, frame(1, 1, 1, STATUS[:6]), frame(9, 4, 1, STATUS[6:])],
-        [HEADERS, frame(0, 0, 1, b""), DATA, frame(99, 0, 1, b"new"), TRAILERS],
-        [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
-         DATA, TRAILERS],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("frames", [
+    [HEADERS, DATA, TRAILERS],
+    [HEADERS, frame(6, 0, 0, b"12345678"), DATA, TRAILERS],
+    [HEADERS, frame(0, 0, 1, b"\0\0\0\0\x02o"), frame(0, 0, 1, b"k"), TRAILERS],
+    [frame(1, 4, 1, b"\x20" + OPENING + literal(b"x", b"y")), DATA, TRAILERS],
+    [frame(1, 4, 1, b"\x88\x5f\x10application/grpc\x40\1x\1y"), DATA, TRAILERS],
+    [frame(1, 4, 1, b"\x48\x03200" + OPENING[1:]), DATA, TRAILERS],
+    [frame(1, 4, 1, literal(b":status", b"200") + OPENING[1:]), DATA, TRAILERS],
+    [HEADERS, frame(7, 0, 0, struct.pack(">II", 1, 0)), DATA, TRAILERS],
+    [HEADERS, frame(8, 0, 0, b"\0\0\1\0"), frame(8, 0, 1, b"\0\0\1\0"), DATA, TRAILERS],
+    [frame(1, 0, 1, b""), frame(9, 0, 1, OPENING), frame(9, 4, 1, b""), DATA, TRAILERS],
+    [HEADERS, DATA, frame(1, 1, 1, STATUS[:6]), frame(9, 4, 1, STATUS[6:])],
+    [HEADERS, frame(0, 0, 1, b""), DATA, frame(99, 0, 1, b"new"), TRAILERS],
+    [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
+     DATA, TRAILERS],
+])  # fmt: skip
 def test_what_a_grpc_server_may_send_is_understood(frames: list[bytes]) -> None:
     assert answered(SETTINGS, *frames) == (0, b"", b"ok")
 
@@ -319,21 +316,17 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
     assert kept == [1, 1, 0]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"grpc.http2.lookahead_bytes": 1_000, "grpc.http2.bdp_probe": 0},
-        {"grpc.http2.max_frame_size": 16_384},
-        {"grpc.http2.hpack_table_size.encoder": 0},
-        {"grpc.max_concurrent_streams": 1},
-        {"grpc.max_connection_age_ms": 30, "grpc.max_connection_age_grace_ms": 1_000},
-        {"grpc.max_connection_idle_ms": 5},
-        {"grpc.keepalive_time_ms": 10, "grpc.keepalive_permit_without_calls": 1},
-        {"grpc.max_metadata_size": 600, "grpc.absolute_max_metadata_size": 1_200},
-        {"grpc.default_compression_algorithm": 2, "grpc.default_compression_level": 3},
-    ],
-    ids=lambda options: next(iter(options)).removeprefix("grpc."),
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"grpc.http2.lookahead_bytes": 1_000, "grpc.http2.bdp_probe": 0},
+    {"grpc.http2.max_frame_size": 16_384},
+    {"grpc.http2.hpack_table_size.encoder": 0},
+    {"grpc.max_concurrent_streams": 1},
+    {"grpc.max_connection_age_ms": 30, "grpc.max_connection_age_grace_ms": 1_000},
+    {"grpc.max_connection_idle_ms": 5},
+    {"grpc.keepalive_time_ms": 10, "grpc.keepalive_permit_without_calls": 1},
+    {"grpc.max_metadata_size": 600, "grpc.absolute_max_metadata_size": 1_200},
+    {"grpc.default_compression_algorithm": 2, "grpc.default_compression_level": 3},
+], ids=lambda options: next(iter(options)).removeprefix("grpc."))  # fmt: skip
 def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(options: dict[str, int]) -> None:
     with FakeModelServer(options) as server:
         one = ModelServers((server.grpc_port,), (server.rest_port,))

@@ -137,9 +137,7 @@ def all_four(aborting: Double) -> set[int]:
     return set(aborting.process.parts.model_servers)
 
 
-def test_where_the_signature_says_the_rank_another_is_400_and_ends_no_model_server(
-    aborting: Double,
-) -> None:
+def test_where_the_signature_says_the_rank_another_is_400_and_ends_none(aborting: Double) -> None:
     before = all_four(aborting)
     for content_type, body in [
         DEADLY["REST"],

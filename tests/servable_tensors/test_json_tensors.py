@@ -85,26 +85,21 @@ def test_rows_and_columns_are_the_same_tensors() -> None:
     assert json.dumps(found.tolist()) == "[[NaN, -Infinity]]"
 
 
-@pytest.mark.parametrize(
-    ("body", "signature", "words"),
-    [
-        ({"instances": [1]}, TWO, "the body names no inputs and the signature takes a int64 [any]"),
-        ({"instances": []}, ONE, "at least one row"),
-        ({"instances": 3}, ONE, "at least one row"),
-        ({"instances": [{"a": 1, "b": "x"}, {"a": 2}]}, TWO, "every row must be an object"),
-        ({"instances": [{"a": 1, "b": "x"}, 5]}, TWO, "every row must be an object"),
-        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "a: holds 1.5, no whole number; the signature wants int64"),
-        ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "b: holds 3, no string; the signature wants string"),
-        ({"inputs": {"c": [1]}}, TWO, "'c': given, and no input of the signature"),
-        ({"inputs": [[1, 2], [3]]}, ONE, "x: is ragged"),
-        ({"inputs": [[1, [2]]]}, ONE, "x: is ragged"),
-        ({"inputs": [[16777217, 0]]}, ONE, "x: holds 16777217, which the type can't represent exactly"),
-        ({"inputs": [[1e39, 0]]}, ONE, "x: holds a number that is too large"),
-    ],
-)  # fmt: skip
-def test_a_refusal_names_input_value_and_what_is_wanted(
-    body: Any, signature: Signature, words: str
-) -> None:
+@pytest.mark.parametrize(("body", "signature", "words"), [
+    ({"instances": [1]}, TWO, "the body names no inputs and the signature takes a int64 [any]"),
+    ({"instances": []}, ONE, "at least one row"),
+    ({"instances": 3}, ONE, "at least one row"),
+    ({"instances": [{"a": 1, "b": "x"}, {"a": 2}]}, TWO, "every row must be an object"),
+    ({"instances": [{"a": 1, "b": "x"}, 5]}, TWO, "every row must be an object"),
+    ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "a: holds 1.5, no whole number; the signature wants int64"),
+    ({"inputs": {"a": [1.5], "b": [3]}}, TWO, "b: holds 3, no string; the signature wants string"),
+    ({"inputs": {"c": [1]}}, TWO, "'c': given, and no input of the signature"),
+    ({"inputs": [[1, 2], [3]]}, ONE, "x: is ragged"),
+    ({"inputs": [[1, [2]]]}, ONE, "x: is ragged"),
+    ({"inputs": [[16777217, 0]]}, ONE, "x: holds 16777217, which the type can't represent exactly"),
+    ({"inputs": [[1e39, 0]]}, ONE, "x: holds a number that is too large"),
+])  # fmt: skip
+def test_a_refusal_names_input_value_and_type(body: Any, signature: Signature, words: str) -> None:
     with pytest.raises(TensorError, match=re.escape(words)):
         build_arrays(body, signature)
 

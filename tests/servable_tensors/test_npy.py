@@ -54,33 +54,30 @@ def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"", "it does not begin as one"),
-        (b"PK", "it does not begin as one"),
-        (GOOD[:-1], "12 bytes; 11 follow"),
-        (GOOD + b"1", "12 bytes; 13 follow"),
-        (GOOD[:20], "version 1.0 with a header of 118 bytes isn't supported"),
-        (header("{}"), "the header can't be parsed (KeyError)"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}"), "0 follow"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is invalid"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
-        (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "can't be parsed"),
-        (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "isn't numbers or strings"),
-        (header("{'descr': 'O', 'fortran_order': False, 'shape': ()}"), "it holds object"),
-        (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}"), "it contains records"),
-        (header("{'descr': '<M8[s]', 'fortran_order': False, 'shape': ()}"), "it contains records"),
-        (header("{'descr': 'f9', 'fortran_order': False, 'shape': ()}"), "(TypeError)"),
-        (header("(" * 500), "it contains records"),
-        (header("-" * 5000), "the header can't be parsed"),
-        (header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", b"\xff" * 4), "valid Unicode"),
-        (npy(np.array([{}])), "it holds object"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "words"), [
+    (b"", "it does not begin as one"),
+    (b"PK", "it does not begin as one"),
+    (GOOD[:-1], "12 bytes; 11 follow"),
+    (GOOD + b"1", "12 bytes; 13 follow"),
+    (GOOD[:20], "version 1.0 with a header of 118 bytes isn't supported"),
+    (header("{}"), "the header can't be parsed (KeyError)"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}"), "0 follow"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is invalid"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
+    (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "can't be parsed"),
+    (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "isn't numbers or strings"),
+    (header("{'descr': 'O', 'fortran_order': False, 'shape': ()}"), "it holds object"),
+    (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}"), "it contains records"),
+    (header("{'descr': '<M8[s]', 'fortran_order': False, 'shape': ()}"), "it contains records"),
+    (header("{'descr': 'f9', 'fortran_order': False, 'shape': ()}"), "(TypeError)"),
+    (header("(" * 500), "it contains records"),
+    (header("-" * 5000), "the header can't be parsed"),
+    (header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", b"\xff" * 4), "valid Unicode"),
+    (npy(np.array([{}])), "it holds object"),
+])  # fmt: skip
 def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
     with pytest.raises(TensorError) as raised:
         from_npy(body, "x")
@@ -98,9 +95,7 @@ def bomb(size: int, count: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "count"), [((64 << 20) + 1, 1), (22 << 20, 3)])
-def test_a_bomb_is_413_before_it_is_unpacked(
-    size: int, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_is_413_while_packed(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     body = bomb(size, count)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(TensorError, match="unpacks to .* the maximum is 67108864") as raised:

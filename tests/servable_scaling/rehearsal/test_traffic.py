@@ -110,9 +110,7 @@ Statistic,"Sum"
 """
 
 
-def test_cloudwatchs_own_file_is_read_by_its_period_and_what_is_none_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_cloudwatchs_own_file_is_read_by_its_period_and_no_other_is(tmp_path: Path) -> None:
     assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
     text = CONSOLE.replace('"60"', '"300"').replace("00:03", "00:06")
     assert read(tmp_path, text) == [0] + [24] * 5 + [48] * 5

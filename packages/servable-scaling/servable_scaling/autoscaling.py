@@ -213,8 +213,7 @@ class Autoscaling:
                 ):
                     acting.setdefault(self._resources[breach.policy], []).append(breach)
         for resource_id, scaler in self.scalers.items():
-            resource = resources[resource_id]
-            decision = scaler.advance(at, resource, acting.get(resource_id, ()))
+            decision = scaler.advance(at, resources[resource_id], acting.get(resource_id, ()))
             step.activities += decision.activities
             if decision.desired is not None:
                 step.desired[resource_id] = decision.desired

@@ -88,17 +88,10 @@ def test_the_model_server_batches_records_that_come_one_by_one(
 
 
 EVERYTHING: dict[str, str | int | bool] = {
-    "instances": 2,
-    "compression": "gzip",
-    "join": True,
-    "input_filter": "$[1:]",
-    "output_filter": "$[0,-1]",
-    "output_kms_key": "arn:aws:kms:eu-west-1:111111111111:key/a",
-    "payload_mb": 2,
-    "max_concurrent": 3,
-    "timeout_seconds": 120,
-    "max_retries": 1,
-}
+    "instances": 2, "compression": "gzip", "join": True, "input_filter": "$[1:]",
+    "output_filter": "$[0,-1]", "output_kms_key": "arn:aws:kms:eu-west-1:111111111111:key/a",
+    "payload_mb": 2, "max_concurrent": 3, "timeout_seconds": 120, "max_retries": 1,
+}  # fmt: skip
 
 
 def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None:

@@ -125,19 +125,14 @@ def test_a_refused_request_wakes_and_quiet_minutes_end_copies(minutes: int, cool
         [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}],
     ]
     assert wake.alarm == {
-        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-        "Threshold": 1,
-        "EvaluationPeriods": 1,
-        "DatapointsToAlarm": 1,
-        "TreatMissingData": "notBreaching",
-    }
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold", "Threshold": 1,
+        "EvaluationPeriods": 1, "DatapointsToAlarm": 1, "TreatMissingData": "notBreaching",
+    }  # fmt: skip
     assert asleep.alarm == {
-        "ComparisonOperator": "LessThanOrEqualToThreshold",
-        "Threshold": 0,
-        "EvaluationPeriods": minutes,
-        "DatapointsToAlarm": minutes,
+        "ComparisonOperator": "LessThanOrEqualToThreshold", "Threshold": 0,
+        "EvaluationPeriods": minutes, "DatapointsToAlarm": minutes,
         "TreatMissingData": "notBreaching",
-    }
+    }  # fmt: skip
 
 
 def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environment: Read) -> None:

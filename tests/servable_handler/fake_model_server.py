@@ -77,18 +77,12 @@ class FakeModelServer:
     def context(self, **changed: Any) -> Any:
         """What the container tells the handler of a request; attributes replace its defaults."""
         told = {
-            "model_name": None,
-            "model_version": None,
-            "method": None,
+            "model_name": None, "model_version": None, "method": None,
             "rest_uri": f"http://localhost:{self.rest_port}/v1/models/m:predict",
-            "grpc_port": str(self.grpc_port),
-            "channel": None,
-            "custom_attributes": None,
-            "request_content_type": "application/json",
-            "accept_header": "application/json",
-            "content_length": None,
-            "timeout": 20,
-        }
+            "grpc_port": str(self.grpc_port), "channel": None, "custom_attributes": None,
+            "request_content_type": "application/json", "accept_header": "application/json",
+            "content_length": None, "timeout": 20,
+        }  # fmt: skip
         return SimpleNamespace(**{**told, **changed})
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:

@@ -126,14 +126,11 @@ def test_a_scheduled_action_may_name_one_bound_and_its_times_in_utc() -> None:
     assert (found.minimum, found.maximum, found.time_zone) == (0, None, "Europe/Berlin")
     assert (action().start, action().end) == (None, None)
     for moment in [
-        "2026-11-23T07:00:00Z",
-        "2026-11-23T08:00:00+01:00",
-        "2026-11-23T07:00:00",
-        datetime(2026, 11, 23, 7),
-        datetime(2026, 11, 23, 8, tzinfo=timezone(timedelta(hours=1))),
+        "2026-11-23T07:00:00Z", "2026-11-23T08:00:00+01:00", "2026-11-23T07:00:00",
+        datetime(2026, 11, 23, 7), datetime(2026, 11, 23, 8, tzinfo=timezone(timedelta(hours=1))),
         int(datetime(2026, 11, 23, 7, tzinfo=UTC).timestamp()),
         datetime(2026, 11, 23, 7, tzinfo=UTC).timestamp(),
-    ]:
+    ]:  # fmt: skip
         found = action(StartTime=moment, EndTime=moment)
         assert (found.start, found.end) == (datetime(2026, 11, 23, 7), datetime(2026, 11, 23, 7))
 

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from infra.parameters.loading import load
+from infra.parameters.model import compute_model_sizes
 from infra.parameters.placement import (
     Placement,
     build_instance_part,
@@ -12,6 +15,7 @@ from infra.parameters.placement import (
     list_variant_placements,
 )
 from infra.policy.derived_settings import Choice
+from infra.policy.sizing import ModelSizes
 from tests.conftest import VALID, valid
 from tests.preflight.overlay import overlaid
 
@@ -123,9 +127,8 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     first, second = list_variant_placements(valid(overlaid(project, pools)).environment, "primary")
     table = "variants.primary"
     assert [first.pool, second.pool] == [0, 1]
-    assert second.build_key("instance_type") == f"{table}.instance_pools.1.instance_type"
-    given = second.build_key("container.tfs_processes")
-    assert given == f"{table}.instance_pools.1.container.tfs_processes"
+    for own in ("instance_type", "container.tfs_processes"):
+        assert second.build_key(own) == f"{table}.instance_pools.1.{own}"
     assert first.build_key("container.tfs_processes") == f"{table}.container.tfs_processes"
     assert second.build_key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
     assert second.build_key("weight") == f"{table}.weight"
@@ -200,14 +203,48 @@ def test_a_component_has_what_its_keys_reserve_or_an_instance_if_it_sleeps(proje
     part = build_instance_part(whole, greedy, 2)
     assert (part.vcpus, part.gpus, part.memory_gib) == (1, 4, whole.memory_gib)
 
-    found = placed(project, "variants.primary.sleep_after_minutes = 5")
-    assert chosen(found.copy_cpus) == (
-        2.25, "derived", "above half of 4: each copy gets its own instance",
-    )  # fmt: skip
-    assert (
-        placed(
-            project,
-            "variants.primary.sleep_after_minutes = 5\nvariants.primary.copy_memory_mib = 2000",
-        ).copy_memory_mib.value
-        == 2000
-    )
+    asleep = "variants.primary.sleep_after_minutes = 5"
+    cpus = (2.25, "derived", "above half of 4: each copy gets its own instance")
+    assert chosen(placed(project, asleep).copy_cpus) == cpus
+    stated = f"{asleep}\nvariants.primary.copy_memory_mib = 2000"
+    assert placed(project, stated).copy_memory_mib.value == 2000
+
+
+ARTIFACT = (
+    f'models.ranker.artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", '
+    "size_gib = 2.5, size_bytes = 1073741824 }"
+)
+
+
+def known(project: Path, lines: str = "") -> ModelSizes:
+    return compute_model_sizes(valid(overlaid(project, lines)).environment.models, "ranker")
+
+
+def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path) -> None:
+    files = [file for file in (project / "model").rglob("*") if file.is_file()]
+    assert known(project).model_gib == sum(file.stat().st_size for file in files) / 2**30
+    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None
+    found = known(project, ARTIFACT)
+    assert (found.model_gib, found.packed_gib, found.has_code) == (2.5, 1.0, None)
+    assert known(project, 'models.ranker.compression = "none"').compressed is False
+
+    lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
+    found = known(project, lines)
+    assert (found.server_gib, found.worker_gib) == (3, 0.5)
+    for lines, code in [
+        ("", False),
+        ('models.ranker.code = "code"', True),
+        ('models.ranker.handler = "servable"', True),
+    ]:
+        assert known(project, lines).has_code is code
+
+
+def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
+    lines = 'models.ranker.also_serves = ["other"]\nmodels.other.saved_model = "model"'
+    alone = known(project).model_gib
+    assert alone is not None
+    assert known(project, lines).model_gib == pytest.approx(2 * alone)
+
+    lines = 'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"'
+    found = compute_model_sizes(valid(overlaid(project, lines)).environment.models, "many")
+    assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)

@@ -214,7 +214,7 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
     whole[second + 148 : second + 156] = b"9" * 8
     damaged = good.with_name("damaged.tar.gz")
     damaged.write_bytes(gzip.compress(bytes(whole)))
-    assert "is not a complete .tar.gz .damaged header: " in refusal(list_members, damaged)
+    assert "is not a complete .tar.gz (damaged header: " in refusal(list_members, damaged)
 
     content = bytearray(good.read_bytes())
     content[-6] ^= 1

@@ -88,11 +88,8 @@ def certificates(folder: Path) -> Certificates:
     def pair(name: str) -> tuple[bytes, bytes]:
         authority, leaf = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
         root = signed(name, _name(name), authority, authority)
-        private = leaf.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        private = leaf.private_bytes(pem, form, serialization.NoEncryption())
         return root, private + signed("127.0.0.1", _name(name), leaf, authority)
 
     root, chain = pair("authority")

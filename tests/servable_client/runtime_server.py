@@ -102,13 +102,10 @@ class RuntimeServer:
 
             def do_GET(self) -> None:
                 got = self._kept()
-                found = server.objects.get(got.path)
-                missing = b"<Error><Code>NoSuchKey</Code></Error>"
-                self._say(
-                    server.get(got) or Reply(200, found[1], {"Content-Type": found[0]})
-                    if found
-                    else Reply(404, missing)
-                )
+                reply = Reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
+                if found := server.objects.get(got.path):
+                    reply = server.get(got) or Reply(200, found[1], {"Content-Type": found[0]})
+                self._say(reply)
 
             def _kept(self) -> Received:
                 length = int(self.headers.get("Content-Length", 0))

@@ -76,13 +76,9 @@ def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
 
 
 LARGE = {
-    "f4": ("float_val", 1),
-    "f8": ("double_val", 2),
-    "i8": ("int64_val", 9),
-    "i4": ("int_val", 3),
-    "?": ("bool_val", 10),
-    "u1": ("int_val", 4),
-}
+    "f4": ("float_val", 1), "f8": ("double_val", 2), "i8": ("int64_val", 9),
+    "i4": ("int_val", 3), "?": ("bool_val", 10), "u1": ("int_val", 4),
+}  # fmt: skip
 
 
 def test_a_large_answer_is_read_in_every_encoding() -> None:

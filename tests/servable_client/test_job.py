@@ -39,12 +39,9 @@ def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPa
 
     def accepted(received: Received) -> Reply:
         said = json.dumps({"InferenceId": "1"}).encode()
-        headers = {
-            "Content-Type": "application/json",
-            "X-Amzn-SageMaker-OutputLocation": f"s3:/{OUTPUT}",
-            "X-Amzn-SageMaker-FailureLocation": f"s3:/{FAILURE}",
-        }
-        return Reply(202, said, headers)
+        places = {"OutputLocation": f"s3:/{OUTPUT}", "FailureLocation": f"s3:/{FAILURE}"}
+        headers = {f"X-Amzn-SageMaker-{name}": place for name, place in places.items()}
+        return Reply(202, said, {"Content-Type": "application/json", **headers})
 
     server.answer = accepted
     return connect(upload_to="s3://requests/ranker/", sleep=lambda seconds: None).submit

@@ -24,21 +24,14 @@ from servable_client.errors import PredictionError
 from servable_client.split import as_split, cut_into_parts
 from tests.servable_client.array_strategies import quick
 
-SPLITS = st.one_of(
-    st.integers(1, 40),
-    st.builds(lambda n: Split(bytes=n), st.integers(1, 2000)),
-    st.just("measured"),
-)
+OF_BYTES = st.builds(lambda n: Split(bytes=n), st.integers(1, 2000))
+SPLITS = st.one_of(st.integers(1, 40), OF_BYTES, st.just("measured"))
 
 
 def model(ids: Any, vals: Any, words: Any, bias: Any) -> dict[str, Any]:
     lengths = np.array([sum(map(len, row)) for row in words], np.int64)
-    return {
-        "score": (vals * bias).sum(axis=1) + ids[:, 0],
-        "words": words[:, :1],
-        "lengths": lengths,
-        "version": np.int64(7),
-    }
+    score = (vals * bias).sum(axis=1) + ids[:, 0]
+    return {"score": score, "words": words[:, :1], "lengths": lengths, "version": np.int64(7)}
 
 
 fake = FakeEndpoint(model)
@@ -47,12 +40,9 @@ fake = FakeEndpoint(model)
 def batch(rows: int) -> dict[str, Any]:
     words = np.empty((rows, 2), object)
     words[:] = [[b"w" * (n % 7), b""] for n in range(rows)] or words
-    return {
-        "ids": np.arange(rows * 3).reshape(rows, 3),
-        "vals": np.arange(rows * 2, dtype=np.float32).reshape(rows, 2),
-        "words": words,
-        "bias": np.float32(0.5),
-    }
+    ids = np.arange(rows * 3).reshape(rows, 3)
+    vals = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    return {"ids": ids, "vals": vals, "words": words, "bias": np.float32(0.5)}
 
 
 @pytest.mark.long
@@ -240,10 +230,8 @@ def test_parts_of_two_rows_or_more_are_not_all_alike(rows: int, size: int, by_by
 @quick
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) -> None:
-    made = [
-        len(part.rows)
-        for part in cut_into_parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
-    ]
+    parts = cut_into_parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
+    made = [len(part.rows) for part in parts]
     assert len(made) == 1 or len(set(made)) > 1
     assert sum(made) == rows
     assert max(made) <= measured + 1

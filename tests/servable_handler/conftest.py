@@ -55,11 +55,8 @@ def answer_of(handler: Handler, body: bytes, context: Any) -> tuple[int, bytes, 
             _ = refusal.headers
         status = raised.value
         text: Any = status.text
-        return (
-            falcon.http_status_to_code(status.status),
-            text,
-            dict(status.headers or {})["Content-Type"],
-        )
+        code = falcon.http_status_to_code(status.status)
+        return code, text, dict(status.headers or {})["Content-Type"]
     return 200, answer, content_type
 
 

@@ -42,14 +42,8 @@ class FakeModelServer:
         self.rest_answer: tuple[int, bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._grpc = grpc.server(
-            ThreadPoolExecutor(8),
-            options=[
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),
-                *self._options.items(),
-            ],
-        )
+        options = {"grpc.max_receive_message_length": -1, "grpc.so_reuseport": 0, **self._options}
+        self._grpc = grpc.server(ThreadPoolExecutor(8), options=[*options.items()])
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()

@@ -259,10 +259,8 @@ def test_errors_of_the_model_server_keep_or_get_words(server: FakeModelServer, a
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
     server.rest_answer = 500, b"<html>"
     assert ask(ROWS)[:2] == (500, b'{"error": "the model server responded with status 500"}')
-    server.rest_answer = (
-        503,
-        (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
-    )
+    full = b'{"error": "The batch scheduling queue to which this task was submitted is full"}'
+    server.rest_answer = 503, full
     assert ask(ROWS)[0] == 429
 
 
@@ -335,11 +333,8 @@ def test_what_a_hook_raises_is_said_without_the_requests_content(
     assert (status, answer) == (400, b'{"error": "the page has no title"}')
     for name in ["preprocess", "postprocess"]:
         status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
-        said = json.loads(answer)["error"]
-        assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (
-            500,
-            True,
-        )
+        words = f"the hook {name} failed (KeyError in test_handler.py"
+        assert (status, words in json.loads(answer)["error"]) == (500, True)
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
 
@@ -420,12 +415,8 @@ def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> N
     # As in multi-model mode, where no list of ports is told beforehand.
     handler = Handler(Settings(), Hooks(), {})
     body = predict_request(x=X)
-    context = server.context(
-        request_content_type=PROTOBUF,
-        content_length=len(body),
-        grpc_port=server.grpc_port,
-        model_name="m",
-    )
+    told = {"request_content_type": PROTOBUF, "content_length": len(body), "model_name": "m"}
+    context = server.context(grpc_port=server.grpc_port, **told)
     assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
 
 

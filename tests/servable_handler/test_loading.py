@@ -12,11 +12,8 @@ from infra.catalog.images import find_modules
 from model_packaging.inputs import PACKAGES, build_handler_tree
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = [
-    file
-    for name in PACKAGES
-    for file in sorted((ROOT / "packages/servable-runtime" / name).rglob("*.py"))
-]
+RUNTIME = ROOT / "packages/servable-runtime"
+FILES = [file for name in PACKAGES for file in sorted((RUNTIME / name).rglob("*.py"))]
 # The handler runs in the image, and is imported before the fork.
 IN_THE_IMAGE = {"numpy", "google", "grpc", "falcon", "gevent", "requests"}
 WHERE_VENDORED = {"orjson"}

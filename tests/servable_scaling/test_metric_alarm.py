@@ -82,12 +82,8 @@ def test_a_period_is_of_high_resolution_or_whole_minutes_and_of_math_the_longest
     for period in [10, 20, 30, 60, 300]:
         assert rule(Period=period).period_seconds == period
 
-    metrics = [
-        stat("Use", ReturnData=False),
-        stat("Errors", period=300, ReturnData=False),
-        expression("errors / use"),
-    ]
-    assert rule(Metrics=metrics).period_seconds == 300
+    stats = [stat("Use", ReturnData=False), stat("Errors", period=300, ReturnData=False)]
+    assert rule(Metrics=[*stats, expression("errors / use")]).period_seconds == 300
     assert rule(Metrics=[stat("Use", period=None)]).period_seconds == 60
 
 
@@ -146,13 +142,8 @@ def test_a_percentile_of_few_samples_can_be_left_unjudged_and_nothing_else() -> 
     ]:
         assert rule(**({"Statistic": None} | more)).evaluate(Few(1), at(5), "OK") is not None
 
-    ignoring = rule(
-        Statistic=None,
-        ExtendedStatistic="p90",
-        EvaluateLowSampleCountPercentile="ignore",
-        Period=300,
-    )
-    assert ignoring.evaluate(Few(21), at(25), "OK") is not None
+    few = {"ExtendedStatistic": "p90", "EvaluateLowSampleCountPercentile": "ignore"}
+    assert rule(Statistic=None, Period=300, **few).evaluate(Few(21), at(25), "OK") is not None
 
     metrics = [stat("Use", ReturnData=False), expression("use * 2")]
     judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
@@ -195,25 +186,19 @@ def test_a_state_has_its_reason(
 def test_the_data_of_a_reason_are_the_datapoints_and_the_statistic_that_there_are() -> None:
     data = json.loads(rule().format_reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
     assert data == {
-        "version": "1.0",
-        "queryDate": "2026-11-23T00:05:00.000+0000",
-        "startDate": "2026-11-23T00:00:00.000+0000",
-        "statistic": "Average",
-        "period": 60,
-        "recentDatapoints": [60.0, 70.0],
-        "threshold": 50.0,
+        "version": "1.0", "queryDate": "2026-11-23T00:05:00.000+0000",
+        "startDate": "2026-11-23T00:00:00.000+0000", "statistic": "Average", "period": 60,
+        "recentDatapoints": [60.0, 70.0], "threshold": 50.0,
         "evaluatedDatapoints": [
             {"timestamp": "2026-11-23T00:01:00.000+0000", "sampleCount": 3.0, "value": 70.0},
             {"timestamp": "2026-11-23T00:00:00.000+0000", "sampleCount": 3.0, "value": 60.0},
         ],
-    }
+    }  # fmt: skip
     data = json.loads(rule().format_reason_data(evaluation("OK"), Few(3)))
     assert (data["recentDatapoints"], "startDate" in data) == ([], False)
-    assert "statistic" not in json.loads(
-        rule(Metrics=[stat("Use", ReturnData=False), expression("use * 2")]).format_reason_data(
-            evaluation("OK", 1.0), Few(3)
-        )
-    )
+    of_math = rule(Metrics=[stat("Use", ReturnData=False), expression("use * 2")])
+    data = json.loads(of_math.format_reason_data(evaluation("OK", 1.0), Few(3)))
+    assert "statistic" not in data
     moment = datetime(2026, 11, 23, 1, 2, 3, 45_999)
     assert format_timestamp(moment) == "2026-11-23T01:02:03.045+0000"
 

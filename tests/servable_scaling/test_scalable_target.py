@@ -99,13 +99,9 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
 
 def test_steps_that_meet_are_taken_in_any_order() -> None:
     cases: list[list[tuple[int | None, int | None, int]]] = [
-        [(0, None, 1)],
-        [(None, 0, -1)],
-        [(5, None, 1)],
-        [(None, -5, -1)],
-        [(10, None, 2), (0, 10, 1)],
-        [(None, 0, -1), (0, None, 1)],
-    ]
+        [(0, None, 1)], [(None, 0, -1)], [(5, None, 1)], [(None, -5, -1)],
+        [(10, None, 2), (0, 10, 1)], [(None, 0, -1), (0, None, 1)],
+    ]  # fmt: skip
     for bounds in cases:
         policy = parse_scaling_policy(steps(*bounds))
         assert isinstance(policy, StepScaling)

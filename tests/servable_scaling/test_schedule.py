@@ -137,11 +137,8 @@ def test_new_bounds_scale_the_capacity_and_policies_go_on_inside_them() -> None:
 
 
 def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_order() -> None:
-    action = morning(MinCapacity=6) | {
-        "Schedule": "cron(* * * * ? *)",
-        "EndTime": "2026-11-23T00:02:00Z",
-    }
-    fleet = Fleet(2, bounds=target(ScheduledActions=[action]))
+    times = {"Schedule": "cron(* * * * ? *)", "EndTime": "2026-11-23T00:02:00Z"}
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6) | times]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 6
 
@@ -231,12 +228,8 @@ def test_expressions_share_a_minute_if_both_are_due_in_one_and_rates_none() -> N
     for first, second in list(itertools.combinations(CRONS, 2)):
         created = datetime(2000, 1, 1)
         schedules = [ActionSchedule(each, created=created) for each in (first, second)]
-        minutes = (
-            created + timedelta(days=day, hours=hour, minutes=minute)
-            for day in range(366)
-            for hour in (6, 7)
-            for minute in (0, 30)
-        )
+        moments = itertools.product(range(366), (6, 7), (0, 30))
+        minutes = (created + timedelta(d, hours=h, minutes=m) for d, h, m in moments)
         both = any(all(schedule.is_due(minute) for schedule in schedules) for minute in minutes)
         assert has_common_minute(first, second) is both
     for first, second, same in [

@@ -17,6 +17,7 @@ from servable_scaling.scalable_target import (
 )
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from tests.servable_scaling.minutes import (
+    KEY,
     RESOURCE,
     START,
     Fleet,
@@ -163,20 +164,14 @@ def test_nothing_scales_during_an_update_or_while_instances_start() -> None:
 def test_what_runs_is_told_in_awss_words() -> None:
     fleet = _stepped(5)
     fleet.run([1], Numbers(Use=[60]))
-    assert fleet.told == [
-        {
-            "ActivityId": "0",
-            "ServiceNamespace": "sagemaker",
-            "ResourceId": RESOURCE,
-            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-            "Description": "Setting desired instance count to 6.",
-            "Cause": "monitor alarm step-high in state ALARM triggered policy step",
-            "StartTime": at(1),
-            "StatusCode": "InProgress",
-            "StatusMessage": "Successfully set desired instance count to 6. Waiting for change "
-            "to be fulfilled by sagemaker.",
-        }
-    ]
+    (told,) = fleet.told
+    assert told == {
+        **KEY, "ActivityId": "0", "StartTime": at(1), "StatusCode": "InProgress",
+        "Description": "Setting desired instance count to 6.",
+        "Cause": "monitor alarm step-high in state ALARM triggered policy step",
+        "StatusMessage": "Successfully set desired instance count to 6. "
+                         "Waiting for change to be fulfilled by sagemaker.",
+    }  # fmt: skip
 
     fleet = _stepped(9)
     fleet.run([1], Numbers(Use=[60, 10]))
@@ -211,12 +206,12 @@ def test_it_succeeds_with_the_instances_or_fails_with_a_reason() -> None:
     assert fleet.run([2], Numbers(Use=[60])) == {2: 6}
 
 
-def scaler(least: int = 2, most: int = 9, **policies: dict[str, Any]) -> TargetScaler:
-    return TargetScaler(
-        ScaledTarget.from_properties(target(least, most)),
-        created=START,
-        policies={name: parse_scaling_policy(policy) for name, policy in policies.items()},
-    )
+BOUNDS = target(2, 9)
+
+
+def scaler(bounds: dict[str, Any] = BOUNDS, **policies: dict[str, Any]) -> TargetScaler:
+    parsed = {name: parse_scaling_policy(policy) for name, policy in policies.items()}
+    return TargetScaler(ScaledTarget.from_properties(bounds), created=START, policies=parsed)
 
 
 def high(policy: str, value: float) -> Breach:
@@ -262,11 +257,7 @@ def test_registering_moves_the_capacity_inside_once_when_it_can_and_keeps_the_re
 
 def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_to_it() -> None:
     of_copies = {"ScalableDimension": COPIES, "ResourceId": "inference-component/ranker"}
-    one = TargetScaler(
-        ScaledTarget.from_properties({**target(0, 9), **of_copies}),
-        created=START,
-        policies={"track": parse_scaling_policy(tracking())},
-    )
+    one = scaler(target(0, 9, **of_copies), track=tracking())
     assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
 
     one = scaler(step=steps((0, None, 1)))

@@ -48,14 +48,11 @@ def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> Non
     assert list(_alarms(DisableScaleIn=True)) == ["AlarmHigh"]
 
     predefined = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
-    high = _alarms(PredefinedMetricSpecification=predefined, CustomizedMetricSpecification=None)[
-        "AlarmHigh"
-    ]
+    high = _alarms(PredefinedMetricSpecification=predefined)["AlarmHigh"]
     found = (high["MetricName"], high["Statistic"], high["Period"])
     assert found == ("InvocationsPerInstance", "Sum", 60)
 
     policy = tracking(70, PredefinedMetricSpecification={"PredefinedMetricType": "ECSService"})
-    del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
     with pytest.raises(ScalingPropertyError, match="allowed: SageMakerVariantInvocationsPer"):
         Fleet(1, policy)
 
@@ -96,23 +93,16 @@ def test_missing_data_scale_neither_way_and_then_it_goes_on() -> None:
 
 
 def test_metric_math_is_followed() -> None:
-    metrics = [
-        {
-            "Id": "all",
-            "MetricStat": {"Metric": {"Namespace": "Own", "MetricName": name}, "Stat": "Sum"},
-        }
-        | {"ReturnData": False}
-        for name in ("Sent",)
-    ]
+    sent = {"Metric": {"Namespace": "Own", "MetricName": "Sent"}, "Stat": "Sum"}
+    of_all = {"Id": "all", "MetricStat": sent, "ReturnData": False}
     math = {"Id": "each", "Expression": "all / 4", "ReturnData": True}
-    fleet = Fleet(4, tracking(10, CustomizedMetricSpecification={"Metrics": [*metrics, math]}))
+    fleet = Fleet(4, tracking(10, CustomizedMetricSpecification={"Metrics": [of_all, math]}))
     assert fleet.run(range(1, 5), Numbers(Sent=[60])) == {3: 6, 4: 9}
 
 
 def test_a_high_resolution_metric_adds_after_three_times_ten_seconds() -> None:
     high = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
     policy = tracking(5, PredefinedMetricSpecification=high)
-    del policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
     fleet = Fleet(2, policy)
     numbers = Numbers(ConcurrentRequestsPerModel=[2, 10])
     assert fleet.run([index / 6 for index in range(1, 12)], numbers) == {1.5: 4}

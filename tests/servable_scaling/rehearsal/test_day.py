@@ -15,36 +15,25 @@ from servable_scaling.rehearsal.scenario import (
     PlacedDeployment,
     Scenario,
 )
-from tests.servable_scaling.minutes import RESOURCE, START, target
+from tests.servable_scaling.minutes import RESOURCE, START, target, tracking
 
 MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
+INVOCATIONS = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
 TRACKING = {
-    "PolicyName": "track",
+    **tracking(3000, PredefinedMetricSpecification=INVOCATIONS),
+    "ResourceId": None,
     "ScalingTargetId": "t",
-    "TargetTrackingScalingPolicyConfiguration": {
-        "TargetValue": 3000,
-        "PredefinedMetricSpecification": {
-            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-        },
-        "ScaleOutCooldown": 0,
-        "ScaleInCooldown": 0,
-    },
 }
 
 
 def alarm_on(metric: str, statistic: str, threshold: float, **more: Any) -> dict[str, Any]:
     """An alarm on one datapoint above the threshold."""
     return {
-        "AlarmName": "a",
-        "Namespace": "AWS/SageMaker",
-        "MetricName": metric,
+        "AlarmName": "a", "Namespace": "AWS/SageMaker", "MetricName": metric,
         ("ExtendedStatistic" if statistic.startswith("p") else "Statistic"): statistic,
-        "Period": 60,
-        "EvaluationPeriods": 1,
-        "Threshold": threshold,
-        "ComparisonOperator": "GreaterThanThreshold",
-        **more,
-    }
+        "Period": 60, "EvaluationPeriods": 1, "Threshold": threshold,
+        "ComparisonOperator": "GreaterThanThreshold", **more,
+    }  # fmt: skip
 
 
 LATENCY = alarm_on("ModelLatency", "p99", 100_000, EvaluationPeriods=3, DatapointsToAlarm=3)

@@ -30,16 +30,12 @@ def read_tensors(
     tensors: Any, tf: Any
 ) -> dict[str, tuple[str, str, tuple[int | None, ...] | None]]:
     """Name, type and shape of TensorFlow's own messages."""
-    return {
-        key: (
-            one.name,
-            tf.dtypes.as_dtype(one.dtype).name,
-            None
-            if one.tensor_shape.unknown_rank
-            else tuple(None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim),
-        )
-        for key, one in tensors.items()
-    }
+    found = {}
+    for key, one in tensors.items():
+        sizes = tuple(None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim)
+        shape = None if one.tensor_shape.unknown_rank else sizes
+        found[key] = (one.name, tf.dtypes.as_dtype(one.dtype).name, shape)
+    return found
 
 
 @pytest.mark.parametrize("export", [VOCABULARY, *(MODELS / name for name in SERVED)], ids=str)

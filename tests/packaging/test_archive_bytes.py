@@ -56,10 +56,8 @@ def read(folder: Path) -> Content:
 def archive(folder: Path, content: Content, seed: int) -> Path:
     (folder / "model").mkdir(parents=True)
     made(folder / "model" / "1", {**content, "saved_model.pb": b"graph"}, random.Random(seed))
-    return pack(
-        ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),)),
-        folder / "model.tar.gz",
-    ).path
+    inputs = ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),))
+    return pack(inputs, folder / "model.tar.gz").path
 
 
 @pytest.mark.long
@@ -119,8 +117,7 @@ def test_locale_and_umask_change_no_byte(
     program = f"""import os; os.umask(0o077)
 from pathlib import Path
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.inputs import Servable
+from model_packaging.inputs import ArchiveInputs, Servable
 folder = Path({str(inputs.servables[0].folder.parent)!r})
 pack(ArchiveInputs(servables=(Servable(name="ranker", folder=folder / "model"),), code=folder / "code"),
      Path({str(tmp_path / "there.tar.gz")!r}))"""

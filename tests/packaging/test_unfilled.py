@@ -88,12 +88,10 @@ class Model:
             values[key] = wire.AttrValue(func=wire.NameAttrList(name=function))
         entries = [wire.AttrEntry(key=key, value=value) for key, value in values.items()]
         message = wire.NodeDef(
-            name=name.encode(),
-            op=op.encode(),
-            input=[each.encode() for each in inputs],
+            name=name.encode(), op=op.encode(), input=[each.encode() for each in inputs],
             device=self.devices.get(name, "").encode(),
             attr=[entry.SerializeToString() for entry in entries],
-        )
+        )  # fmt: skip
         return bytes(message.SerializeToString())
 
 
@@ -276,13 +274,11 @@ def test_a_graph_of_too_many_nodes_is_not_followed(
 def test_the_sentence_names_some_and_counts_the_rest() -> None:
     names = ("a", "b", "c", "d", "e")
     problem, fix = describe_unfilled(Unfilled(signature="s", kind="variable", names=names))
-    assert problem == (
-        "signature 's' reads the variables a, b, c, and 2 more that nothing restores or initializes: "
-        "its requests fail"
+    read = (
+        "signature 's' reads the variables a, b, c, and 2 more that nothing restores or initializes"
     )
+    assert problem == f"{read}: its requests fail"
     assert fix.startswith("export a Keras model with model.export(FOLDER) instead of")
     problem, _ = describe_unfilled(Unfilled(signature="", kind="device", names=("/job:worker",)))
-    assert problem == (
-        "the graph needs the device /job:worker, which the container does not have: "
-        "loading or requests fail"
-    )
+    needed = "the graph needs the device /job:worker, which the container does not have"
+    assert problem == f"{needed}: loading or requests fail"

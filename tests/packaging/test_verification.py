@@ -18,15 +18,14 @@ from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
 from tests.conftest import RANKER
+from tests.exports.exports import MODELS
 from tests.packaging.conftest import refusal
-
-EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
 
 
 @pytest.fixture
 def good(project: Path, tmp_path: Path) -> Path:
     """A small export with a handler."""
-    servable = Servable(name="ranker", folder=EXPORTS / "tf1-simple")
+    servable = Servable(name="ranker", folder=MODELS / "tf1-simple")
     inputs = ArchiveInputs(servables=(servable,), code=project / "code")
     return pack(inputs, tmp_path / "good.tar.gz").path
 
@@ -133,10 +132,10 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
 
 def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(good: Path) -> None:
     for name in (
-        ["model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py"]
-        + ["Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py"]
-        + ["model_b/code/requirements.txt", "CODE/requirements.txt"]
-    ):
+        "model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py",
+        "Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py",
+        "model_b/code/requirements.txt", "CODE/requirements.txt",
+    ):  # fmt: skip
         right = f"code/{name.rpartition('/')[2].lower()}"
         (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
         assert problem == (
@@ -151,7 +150,7 @@ def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(g
 
 def pack_export(name: str, tmp_path: Path, change: Callable[[Path], None] | None = None) -> Path:
     """An archive of one of the exports, with version 1 at its root."""
-    folder = Path(shutil.copytree(EXPORTS / name, tmp_path / name))
+    folder = Path(shutil.copytree(MODELS / name, tmp_path / name))
     if change:
         change(folder / "1")
     target = tmp_path / "export.tar.gz"
@@ -172,7 +171,7 @@ def test_variables_that_nothing_restores_are_a_problem(tmp_path: Path) -> None:
 def test_variables_are_verified_as_check_does(tmp_path: Path) -> None:
     def exchange(version: Path) -> None:
         shutil.rmtree(version / "variables")
-        shutil.copytree(EXPORTS / "keras-fixed" / "1" / "variables", version / "variables")
+        shutil.copytree(MODELS / "keras-fixed" / "1" / "variables", version / "variables")
 
     (problem,) = problems(pack_export("keras-open", tmp_path, exchange))
     assert problem.startswith("1/variables: 'variables/0/.ATTRIBUTES/VARIABLE_VALUE' has the shape")

@@ -100,30 +100,19 @@ EVERYTHING: dict[str, str | int | bool] = {
 def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None:
     lines = HANDLER + 'endpoint.volume_kms_key = "alias/volumes"\ntags = { team = "ranking" }'
     assert nightly(project, lines, **EVERYTHING).build_request(job_name="job", model_name="model") == {
-        "TransformJobName": "job",
-        "ModelName": "model",
-        "MaxConcurrentTransforms": 3,
-        "MaxPayloadInMB": 2,
-        "BatchStrategy": "MultiRecord",
+        "TransformJobName": "job", "ModelName": "model", "MaxConcurrentTransforms": 3,
+        "MaxPayloadInMB": 2, "BatchStrategy": "MultiRecord",
         "ModelClientConfig": {"InvocationsTimeoutInSeconds": 120, "InvocationsMaxRetries": 1},
         "TransformInput": {
-            "DataSource": {
-                "S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://tables/rows/"}
-            },
-            "ContentType": "text/csv",
-            "CompressionType": "Gzip",
-            "SplitType": "Line",
+            "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://tables/rows/"}},
+            "ContentType": "text/csv", "CompressionType": "Gzip", "SplitType": "Line",
         },
         "TransformOutput": {
-            "S3OutputPath": "s3://tables/scores/",
-            "Accept": "text/csv",
-            "AssembleWith": "Line",
+            "S3OutputPath": "s3://tables/scores/", "Accept": "text/csv", "AssembleWith": "Line",
             "KmsKeyId": "arn:aws:kms:eu-west-1:111111111111:key/a",
         },
         "TransformResources": {
-            "InstanceType": "ml.c5.xlarge",
-            "InstanceCount": 2,
-            "VolumeKmsKeyId": "alias/volumes",
+            "InstanceType": "ml.c5.xlarge", "InstanceCount": 2, "VolumeKmsKeyId": "alias/volumes",
         },
         "DataProcessing": {"InputFilter": "$[1:]", "OutputFilter": "$[0,-1]", "JoinSource": "Input"},
         "Tags": [{"Key": "team", "Value": "ranking"}],

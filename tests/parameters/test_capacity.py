@@ -66,15 +66,12 @@ def test_components_share_a_fleet_and_each_has_copies() -> None:
 
 
 def test_a_pool_runs_its_own_settings_on_each_type() -> None:
-    pools = [
-        {"instance_type": "ml.g6.xlarge"},
-        {"instance_type": "ml.g5.xlarge", "container": {"tfs_processes": 1}},
-    ]
-    found = variant(
-        instance_type=None,
-        instance_pools=pools,
-        container={"tfs_processes": 4, "gunicorn_workers": 3},
+    own = {"instance_type": "ml.g5.xlarge", "container": {"tfs_processes": 1}}
+    pools, shared = (
+        [{"instance_type": "ml.g6.xlarge"}, own],
+        {"tfs_processes": 4, "gunicorn_workers": 3},
     )
+    found = variant(instance_type=None, instance_pools=pools, container=shared)
     assert found.instance_types == ("ml.g6.xlarge", "ml.g5.xlarge")
     settings = [each.container for each in found.variants_per_type]
     assert [(each.tfs_processes, each.gunicorn_workers) for each in settings] == [(4, 3), (1, 3)]

@@ -152,11 +152,9 @@ def test_an_override_wins_in_either_spelling(
 ) -> None:
     file, option = [*spelt]
     layer = {"container": first} if file == "k" else {"environment": pasted(first)}
-    given = (
-        {f"container.{key}": text for key, text in dotted(second)}
-        if option == "k"
-        else {f"environment.{name}": text for name, text in pasted(second).items()}
-    )
+    given = {f"environment.{name}": text for name, text in pasted(second).items()}
+    if option == "k":
+        given = {f"container.{key}": text for key, text in dotted(second)}
     found = primary(read(project, layer, **given))
     wanted = merged(first, second)
     if option == "k" and second.get("batching") == {}:  # an empty table replaces a whole one
@@ -166,10 +164,8 @@ def test_an_override_wins_in_either_spelling(
 
 
 def test_one_setting_in_both_spellings_of_a_file_is_an_error_naming_both(project: Path) -> None:
-    texts = {
-        "gunicorn_worker_class": "sync", "gunicorn_log_level": "info", "nginx_log_level": "info",
-        "transport": "rest",
-    }  # fmt: skip
+    texts = {"gunicorn_worker_class": "sync", "transport": "rest"}
+    texts |= {"gunicorn_log_level": "info", "nginx_log_level": "info"}
     for variable, key in SETTINGS.items():
         value: Any = texts.get(key, {} if key == "batching" else 1)
         table = {"batching": {key.removeprefix("batching."): 1}} if "." in key else {key: value}
@@ -203,10 +199,7 @@ def test_an_override_without_a_value_takes_the_setting_out(project: Path) -> Non
 
 
 def test_a_later_file_switches_batching_off_and_on_again(project: Path) -> None:
-    on, off = (
-        {"environment": {BATCHING_SWITCH: "True"}},
-        {"environment": {BATCHING_SWITCH: "false"}},
-    )
+    on, off = ({"environment": {BATCHING_SWITCH: text}} for text in ("True", "false"))
     sized = {"environment": {BATCHING_SWITCH: "true", SIZE: "64"}}
     assert primary(read(project, {"container": {"batching": {}}}, off)).container.batching is None
     assert primary(read(project, off, {"container": {"batching": {}}})).container.batching

@@ -35,15 +35,11 @@ def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
-    policies = {
-        each.name: each.properties("ranker")
-        for each in build_tracking_policies(NUMBERS, WAITS, copies=copies)
-    }
+    built = build_tracking_policies(NUMBERS, WAITS, copies=copies)
+    policies = {each.name: each.properties("ranker") for each in built}
     kinds = {policy["PolicyType"] for policy in policies.values()}
-    tracked = {
-        name: policy["TargetTrackingScalingPolicyConfiguration"]
-        for name, policy in policies.items()
-    }
+    kind = "TargetTrackingScalingPolicyConfiguration"
+    tracked = {name: policy[kind] for name, policy in policies.items()}
     assert kinds == {"TargetTrackingScaling"}
     assert {name: each["TargetValue"] for name, each in tracked.items()} == {
         "Tracking": 10 * 0.5 * 60,  # requests a minute
@@ -78,11 +74,9 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
 
 def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
     steps: list[Any] = [
-        {"above_rps": 9, "change": 3},
-        {"above_rps": 5, "change": 1},
-        {"below_rps": 2, "change": -1},
-        {"below_rps": 1, "change": -2},
-    ]
+        {"above_rps": 9, "change": 3}, {"above_rps": 5, "change": 1},
+        {"below_rps": 2, "change": -1}, {"below_rps": 1, "change": -2},
+    ]  # fmt: skip
     out, back = build_step_policies(
         Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30
     )
@@ -147,26 +141,16 @@ def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environ
     found = properties_of(environment(scaled))
     assert found.resource == "endpoint/ranker/variant/primary"
     assert found.targets["Target"] == {
-        "MinCapacity": 2,
-        "MaxCapacity": 6,
-        "ResourceId": found.resource,
+        "MinCapacity": 2, "MaxCapacity": 6, "ResourceId": found.resource,
         "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
         "ServiceNamespace": "sagemaker",
         "ScheduledActions": [
-            {
-                "ScalableTargetAction": {"MinCapacity": 3},
-                "Schedule": "cron(0 7 * * ? *)",
-                "ScheduledActionName": "Scheduled0",
-                "Timezone": "Europe/Berlin",
-            },
-            {
-                "ScalableTargetAction": {"MaxCapacity": 4},
-                "Schedule": "cron(0 20 * * ? *)",
-                "ScheduledActionName": "Scheduled1",
-                "Timezone": "UTC",
-            },
+            {"ScalableTargetAction": {"MinCapacity": 3}, "Schedule": "cron(0 7 * * ? *)",
+             "ScheduledActionName": "Scheduled0", "Timezone": "Europe/Berlin"},
+            {"ScalableTargetAction": {"MaxCapacity": 4}, "Schedule": "cron(0 20 * * ? *)",
+             "ScheduledActionName": "Scheduled1", "Timezone": "UTC"},
         ],
-    }
+    }  # fmt: skip
     assert {
         name: (policy["PolicyName"], policy["ScalingTargetId"])
         for name, policy in found.policies.items()
@@ -200,11 +184,8 @@ def test_a_day_of_what_sleeps_scales_copies_and_of_what_is_held_nothing(environm
     assert (target["MinCapacity"], target["MaxCapacity"]) == (0, 2)
     assert [*found.policies] == ["Wake", "Asleep"]
     wake, sleep = found.alarms[-2:]
-    assert [each["AlarmName"] for each in (wake, sleep)] == [
-        "ranker-primary-wake",
-        "ranker-primary-sleep",
-    ]
-    assert [each["AlarmActions"] for each in (wake, sleep)] == [["Wake"], ["Asleep"]]
+    shown = [(each["AlarmName"], each["AlarmActions"]) for each in (wake, sleep)]
+    assert shown == [("ranker-primary-wake", ["Wake"]), ("ranker-primary-sleep", ["Asleep"])]
     component = [{"Name": "InferenceComponentName", "Value": "ranker-primary"}]
     assert [each["Dimensions"] for each in (wake, sleep)] == [component, component]
     held = VALID + "max_instances = 2\nscaling = { max_rps_per_instance = 4, hold = true }\n"

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from servable_client import Endpoint
-from tests.servable_client.runtime_server import RuntimeServer, doubled
+from tests.servable_client.runtime_server import Server, doubled
 
 Connect = Callable[..., Endpoint]
 
@@ -28,8 +28,8 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[RuntimeServer]:
-    with RuntimeServer(doubled) as running:
+def server() -> Iterator[Server]:
+    with Server(doubled) as running:
         yield running
 
 
@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture
-def connect(server: RuntimeServer) -> Iterator[Connect]:
+def connect(server: Server) -> Iterator[Connect]:
     """connect(timeout_seconds=…, …): an Endpoint "ranker" of the server, closed afterwards."""
     made: list[Endpoint] = []
 

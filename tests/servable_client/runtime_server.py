@@ -68,7 +68,7 @@ def service_error(status: int, code: str, message: str = "no", **headers: str) -
     return Reply(status, body, {"x-amzn-ErrorType": code} | headers)
 
 
-class RuntimeServer:
+class Server:
     """`answer` is asked for each invocation; S3's PUT and GET are answered from `objects`."""
 
     def __init__(self, answer: Callable[[Received], Reply]) -> None:

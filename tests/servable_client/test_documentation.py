@@ -14,7 +14,7 @@ import pytest
 import servable_client
 from servable_client import FakeEndpoint, errors, forks
 from tests.checkouts import PYTHONS
-from tests.servable_client.runtime_server import RuntimeServer, answering
+from tests.servable_client.runtime_server import Server, answering
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def last_words(python: str | Path, program: str, *arguments: str, **variables: s
 
 
 @pytest.mark.long
-def test_the_pages_first_example_ends_without_a_word(server: RuntimeServer) -> None:
+def test_the_pages_first_example_ends_without_a_word(server: Server) -> None:
     example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     server.answer = lambda received: answering({"prob": np.zeros(500)})
     address = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": server.url, "PYTHONPATH": str(ROOT)}

@@ -15,7 +15,7 @@ from servable_client import (
     RefusedError,
     ThrottledError,
 )
-from tests.servable_client.runtime_server import Received, Reply, RuntimeServer, doubled
+from tests.servable_client.runtime_server import Received, Reply, Server, doubled
 
 
 def double(x: Any) -> Any:
@@ -57,7 +57,7 @@ def test_limits_are_kept_and_what_the_function_raises_is_the_tests_own_error() -
 X = np.arange(3.0)
 
 
-def test_arrays_batches_bytes_and_jobs_go_in_and_come_out(server: RuntimeServer) -> None:
+def test_arrays_batches_bytes_and_jobs_go_in_and_come_out(server: Server) -> None:
     async def ask_server() -> Any:
         async with AsyncEndpoint.local(server.url, timeout_seconds=20) as endpoint:
             arrays = await endpoint.predict(x=X)
@@ -86,7 +86,7 @@ def test_errors_are_the_same_and_an_endpoint_that_is_given_has_its_options() -> 
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["given", "local"])
-def test_as_many_calls_at_once_as_there_are_connections(local: bool, server: RuntimeServer) -> None:
+def test_as_many_calls_at_once_as_there_are_connections(local: bool, server: Server) -> None:
     """More than there are by default, and each waits for the others."""
     together = threading.Barrier(12, timeout=20)
 

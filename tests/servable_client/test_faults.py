@@ -94,9 +94,7 @@ def test_a_failed_handshake_ran_nothing_and_is_repeated(serve: Serve, way: Way, 
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.endswith("TLS")])
-def test_a_certificate_that_is_not_trusted_is_sent_nothing(
-    serve: Serve, made: Certificates, way: Way
-) -> None:
+def test_an_unknown_authority_is_sent_nothing(serve: Serve, made: Certificates, way: Way) -> None:
     server, endpoint = serve(way, chain=made.untrusted)
     assert (failed(endpoint).executed, server.requests) == ("no", 0)
 

@@ -30,7 +30,7 @@ from servable_client.retries import Retries
 from tests.servable_client.conftest import Connect, open_session
 from tests.servable_client.faults import endpoint_of, trusting
 from tests.servable_client.faulty_server import Certificates, FaultyServer
-from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+from tests.servable_client.runtime_server import Received, Reply, Server
 
 pytestmark = pytest.mark.long
 
@@ -40,9 +40,7 @@ Open = Callable[..., Endpoint]
 
 
 @pytest.fixture(params=["container", "SageMaker"])
-def opened(
-    request: pytest.FixtureRequest, server: RuntimeServer, connect: Connect
-) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, server: Server, connect: Connect) -> Iterator[Open]:
     """opened(…): an Endpoint of the server, over HTTP or over boto3."""
     made: list[Endpoint] = []
 
@@ -150,9 +148,7 @@ sys.exit(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("imported", ["numpy.ma", "servable_tensors.codecs", "encodings.idna"])
-def test_a_child_forked_while_the_first_prediction_imports_does_not_hang(
-    server: RuntimeServer, imported: str
-) -> None:
+def test_a_child_forked_during_the_imports_does_not_hang(server: Server, imported: str) -> None:
     command = [sys.executable, "-c", FORK_DURING_IMPORT, server.url, imported]
     assert subprocess.run(command, timeout=CHILD_SECONDS).returncode == 0
 
@@ -237,7 +233,7 @@ def test_a_collected_pool_of_the_parents_does_not_hang_the_child(opened: Open) -
     assert child.result() is True
 
 
-def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None:
+def test_what_the_parent_learnt_is_not_the_childs(server: Server) -> None:
     def json_only(received: Received) -> Reply:
         if received.headers["content-type"] != "application/json":
             return Reply(415, b"{}")
@@ -303,7 +299,7 @@ def test_a_child_says_no_goodbye_on_the_parents_tls(made: Certificates, way: Any
         assert server.connections == 2
 
 
-def test_asyncio_works_in_a_child(server: RuntimeServer) -> None:
+def test_asyncio_works_in_a_child(server: Server) -> None:
     endpoint = AsyncEndpoint.local(server.url)
 
     async def both() -> list[Any]:

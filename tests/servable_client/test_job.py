@@ -18,14 +18,7 @@ from servable_client import (
     UnreachableError,
 )
 from tests.servable_client.conftest import Connect
-from tests.servable_client.runtime_server import (
-    PROTOBUF,
-    RESET,
-    Received,
-    Reply,
-    RuntimeServer,
-    doubled,
-)
+from tests.servable_client.runtime_server import PROTOBUF, RESET, Received, Reply, Server, doubled
 
 X = np.arange(3.0)
 OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"
@@ -33,7 +26,7 @@ Submit = Callable[..., Job]
 
 
 @pytest.fixture
-def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Submit:
+def submit(server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Submit:
     """An endpoint that puts its answers into the server's S3, or does not."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
 
@@ -47,12 +40,12 @@ def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPa
     return connect(upload_to="s3://requests/ranker/", sleep=lambda seconds: None).submit
 
 
-def answer(server: RuntimeServer) -> None:
+def answer(server: Server) -> None:
     sent = next(one for one in server.received if one.method == "PUT")
     server.objects[OUTPUT] = (PROTOBUF, doubled(sent).body)
 
 
-def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: RuntimeServer) -> None:
+def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: Server) -> None:
     job = submit(x=X)
     assert not job.done()
     with pytest.raises(DeadlineExceededError, match="call result"):
@@ -63,7 +56,7 @@ def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: Runtim
 
 
 def test_a_request_is_put_where_the_endpoint_is_told_and_a_failure_says_why(
-    server: RuntimeServer, submit: Submit
+    server: Server, submit: Submit
 ) -> None:
     submit(x=X)
     put, invoked = server.received
@@ -85,7 +78,7 @@ def test_where_to_put_the_request_must_be_known(connect: Connect) -> None:
 class Uploads:
     """Answers PUTs and POSTs of `submit` as it is told, and counts what was accepted."""
 
-    def __init__(self, server: RuntimeServer) -> None:
+    def __init__(self, server: Server) -> None:
         self.jobs = 0
         self._accepted = server.answer
         self.puts: list[Reply] = []
@@ -104,7 +97,7 @@ class Uploads:
 
 
 @pytest.fixture
-def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
+def uploads(server: Server, submit: Submit) -> Uploads:
     return Uploads(server)
 
 
@@ -115,7 +108,7 @@ def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
     ids=["reset", "503", "500", "slow down"],
 )  # fmt: skip
 def test_an_upload_that_failed_is_repeated_to_the_same_place(
-    server: RuntimeServer, submit: Submit, uploads: Uploads, reply: Reply
+    server: Server, submit: Submit, uploads: Uploads, reply: Reply
 ) -> None:
     uploads.puts = [reply, reply]
     submit(x=X)
@@ -141,7 +134,7 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
 
 
 @pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
-def test_a_failed_look_is_another_look(server: RuntimeServer, submit: Submit, reply: Reply) -> None:
+def test_a_failed_look_is_another_look(server: Server, submit: Submit, reply: Reply) -> None:
     job = submit(x=X)
     answer(server)
     looks = [reply, reply]
@@ -150,7 +143,7 @@ def test_a_failed_look_is_another_look(server: RuntimeServer, submit: Submit, re
 
 
 def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
-    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
     server.put = lambda received: Reply(before_seconds=30.0)

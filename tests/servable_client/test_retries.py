@@ -25,7 +25,7 @@ from tests.servable_client.conftest import Connect
 from tests.servable_client.runtime_server import (
     Received,
     Reply,
-    RuntimeServer,
+    Server,
     doubled,
     model_error,
     service_error,
@@ -96,7 +96,7 @@ ASLEEP = service_error(
 )
 
 
-def asleep_for(server: RuntimeServer, requests: int, then: Reply | None = None) -> None:
+def asleep_for(server: Server, requests: int, then: Reply | None = None) -> None:
     def answer(received: Received) -> Reply:
         if len(server.received) <= requests:
             return ASLEEP
@@ -106,7 +106,7 @@ def asleep_for(server: RuntimeServer, requests: int, then: Reply | None = None) 
 
 
 def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_sleep(
-    server: RuntimeServer, connect: Connect
+    server: Server, connect: Connect
 ) -> None:
     connect(component="ranker-primary").predict(x=X)
     assert server.received[0].headers["x-amzn-sagemaker-inference-component"] == "ranker-primary"
@@ -117,7 +117,7 @@ def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_s
     assert (raised.value.executed, isinstance(raised.value, BusyError)) == ("no", True)
 
 
-def test_a_caller_waits_beyond_its_timeout_to_wake(server: RuntimeServer, connect: Connect) -> None:
+def test_a_caller_waits_beyond_its_timeout_to_wake(server: Server, connect: Connect) -> None:
     asleep_for(server, 30)
     told: list[float] = []
     slept: list[float] = []
@@ -127,7 +127,7 @@ def test_a_caller_waits_beyond_its_timeout_to_wake(server: RuntimeServer, connec
 
 
 def test_one_that_wakes_broken_or_does_not_wake_is_given_up(
-    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asleep_for(server, 2, model_error(500))
     with pytest.raises(ModelFailedError):
@@ -138,7 +138,7 @@ def test_one_that_wakes_broken_or_does_not_wake_is_given_up(
         connect(wake_seconds=0.2, sleep=lambda seconds: None).predict(x=X)
 
 
-def test_a_caller_s_own_mistake_is_no_sleep(server: RuntimeServer, connect: Connect) -> None:
+def test_a_caller_s_own_mistake_is_no_sleep(server: Server, connect: Connect) -> None:
     wrong: Any = service_error(400, "ValidationError", "Inference Component x not found.")
     server.answer = lambda received: wrong
     with pytest.raises(Exception, match="not found"):

@@ -30,7 +30,7 @@ from tests.servable_client.runtime_server import (
     RESET,
     Received,
     Reply,
-    RuntimeServer,
+    Server,
     doubled,
     model_error,
     service_error,
@@ -41,9 +41,7 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
 
 
-def test_arrays_go_in_and_come_out_over_one_connection_that_is_kept(
-    connect: Connect, server: RuntimeServer
-) -> None:
+def test_arrays_go_in_and_come_out_over_a_kept_connection(connect: Connect, server: Server) -> None:
     endpoint = connect()
     for _ in range(5):
         np.testing.assert_array_equal(endpoint.predict(x=X)["y"], X * 2)
@@ -61,9 +59,7 @@ def test_arrays_go_in_and_come_out_over_one_connection_that_is_kept(
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
-def test_who_is_to_answer_and_the_trace_are_in_the_headers(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_who_is_to_answer_and_the_trace_are_in_headers(server: Server, connect: Connect) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"variant": "green"}, "x-amzn-sagemaker-target-variant", "green"),
         ({"target_model": "a.tar.gz"}, "x-amzn-sagemaker-target-model", "a.tar.gz"),
@@ -91,7 +87,7 @@ def test_who_is_to_answer_and_the_trace_are_in_the_headers(
 
 
 def test_the_signature_is_in_a_json_body_and_an_inference_id_has_at_most_64_characters(
-    connect: Connect, server: RuntimeServer
+    connect: Connect, server: Server
 ) -> None:
     connect().predict(x=X, inference_id="a" * 64)
     with pytest.raises(BadInputError, match="64"):
@@ -133,7 +129,7 @@ IDS = [
 
 @pytest.mark.parametrize(("reply", "error"), FAILURES, ids=IDS)
 def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
-    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
+    server: Server, connect: Connect, reply: Reply, error: type[PredictionError]
 ) -> None:
     server.answer = lambda received: reply
     with pytest.raises(error) as caught:
@@ -153,7 +149,7 @@ def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
     )
 
 
-def test_what_is_wrong_is_never_sent_again_unsafe(server: RuntimeServer, connect: Connect) -> None:
+def test_what_is_wrong_is_never_sent_again_unsafe(server: Server, connect: Connect) -> None:
     for status in [400, 404, 413, 415]:
         server.received.clear()
         reply = model_error(status)
@@ -167,14 +163,12 @@ def test_what_is_wrong_is_never_sent_again_unsafe(server: RuntimeServer, connect
     model_error(429), service_error(400, "ThrottlingException"),
     service_error(429, "ModelNotReadyException"),
 ], ids=["queue full", "throttled", "loading"])  # fmt: skip
-def test_what_was_turned_away_is_sent_again(
-    server: RuntimeServer, connect: Connect, reply: Reply
-) -> None:
+def test_what_was_turned_away_is_sent_again(server: Server, connect: Connect, reply: Reply) -> None:
     server.answer = lambda received: reply if len(server.received) < 3 else doubled(received)
     np.testing.assert_array_equal(connect(sleep=lambda seconds: None).predict(x=X)["y"], X * 2)
 
 
-def test_the_containers_status_and_words_are_told(server: RuntimeServer, connect: Connect) -> None:
+def test_the_containers_status_and_words_are_told(server: Server, connect: Connect) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
     with pytest.raises(RefusedError, match=r"ranker: the container returns 400: x: got 3 rows$"):
         connect().predict(x=X)
@@ -185,7 +179,7 @@ def test_the_containers_status_and_words_are_told(server: RuntimeServer, connect
     assert caught.value.status == 503
 
 
-def test_a_container_without_handler_is_sent_json(server: RuntimeServer, connect: Connect) -> None:
+def test_a_container_without_handler_is_sent_json(server: Server, connect: Connect) -> None:
     def answer(received: Received) -> Reply:
         if received.headers["content-type"] != "application/json":
             return model_error(415)
@@ -198,7 +192,7 @@ def test_a_container_without_handler_is_sent_json(server: RuntimeServer, connect
     assert len(server.received) == 3
 
 
-def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect) -> None:
+def test_bodies_are_sent_up_to_the_limit(server: Server, connect: Connect) -> None:
     with pytest.raises(BodyTooLargeError, match="cut the batch with split="):
         connect().predict(x=np.zeros(6_291_456, np.uint8))
     assert server.received == []
@@ -217,7 +211,7 @@ def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect
             connect(largest_body_bytes=size)
 
 
-def test_a_deadline_ends_a_call_that_may_have_run(server: RuntimeServer, connect: Connect) -> None:
+def test_a_deadline_ends_a_call_that_may_have_run(server: Server, connect: Connect) -> None:
     server.answer = lambda received: Reply(before_seconds=30.0)
     began = time.monotonic()
     with pytest.raises(DeadlineExceededError) as caught:
@@ -226,7 +220,7 @@ def test_a_deadline_ends_a_call_that_may_have_run(server: RuntimeServer, connect
     assert caught.value.executed == "maybe"
 
 
-def test_throttling_holds_back_the_other_requests(server: RuntimeServer, connect: Connect) -> None:
+def test_throttling_holds_back_the_other_requests(server: Server, connect: Connect) -> None:
     throttled = service_error(400, "ThrottlingException", **{"Retry-After": "0.3"})
     times: list[float] = []
 
@@ -271,7 +265,7 @@ def test_an_answer_of_a_stated_length_or_in_chunks_is_read_whole() -> None:
         assert found == body
 
 
-def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: RuntimeServer) -> None:
+def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: Server) -> None:
     with Endpoint.local(server.url) as endpoint:
         np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
     for given, path in (
@@ -288,7 +282,7 @@ def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: Runtime
             Endpoint.local(url)
 
 
-def test_model_and_trace_are_sent_as_through_sagemaker(server: RuntimeServer) -> None:
+def test_model_and_trace_are_sent_as_through_sagemaker(server: Server) -> None:
     parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with Endpoint.local(server.url, model="m", version=2) as endpoint:
         endpoint.predict(x=X)
@@ -309,7 +303,7 @@ def test_model_and_trace_are_sent_as_through_sagemaker(server: RuntimeServer) ->
     (Reply(before_seconds=5), DeadlineExceededError),
 ], ids=["400", "429", "500", "503", "reset", "cut short", "slow"])  # fmt: skip
 def test_every_failure_has_its_error(
-    server: RuntimeServer, reply: Reply, error: type[PredictionError]
+    server: Server, reply: Reply, error: type[PredictionError]
 ) -> None:
     server.answer = lambda received: reply
     with (
@@ -319,7 +313,7 @@ def test_every_failure_has_its_error(
         endpoint.predict(x=X)
 
 
-def test_an_answer_cut_short_beyond_memory_is_a_lost_connection(server: RuntimeServer) -> None:
+def test_an_answer_cut_short_beyond_memory_is_a_lost_connection(server: Server) -> None:
     for length_bytes in [1 << 62, (1 << 63) - 1, 1 << 63]:
         reply = Reply(200, b"x", announced_bytes=length_bytes)
         server.answer = lambda received, reply=reply: reply  # type: ignore[misc]
@@ -327,7 +321,7 @@ def test_an_answer_cut_short_beyond_memory_is_a_lost_connection(server: RuntimeS
             endpoint.predict(x=X)
 
 
-def test_what_a_container_lacks_is_refused(server: RuntimeServer) -> None:
+def test_what_a_container_lacks_is_refused(server: Server) -> None:
     for option in ["variant", "target_model"]:
         with (
             Endpoint.local(server.url, **{option: "green"}) as endpoint,

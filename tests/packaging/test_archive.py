@@ -86,7 +86,6 @@ def test_every_version_is_packed(ranker: Servable, version: Path) -> None:
 
 def test_one_savedmodel_becomes_its_version_or_says_what_to_set(version: Path) -> None:
     assert files(Servable(name="ranker", folder=version, version=7))[0] == "ranker/7/saved_model.pb"
-
     moved = version.rename(version.parent / "export")
     assert refusal(files, Servable(name="ranker", folder=moved)) == (
         f"{moved}: has no version folder named with digits only; "
@@ -119,7 +118,6 @@ def test_warm_up_records_go_into_each_version_and_not_over_others(
     (tmp_path / "1" / "tf_serving_warmup_requests").write_bytes(b"records")
     warmed = replace(ranker, warm_up=tmp_path)
     assert "ranker/1/assets.extra/tf_serving_warmup_requests" in files(warmed)
-
     (version / "assets.extra").mkdir()
     (version / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
     assert "exists, but warm_up writes the same file" in refusal(files, warmed)

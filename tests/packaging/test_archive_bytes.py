@@ -94,7 +94,6 @@ SEVERAL_BLOCKS = random.Random(0).randbytes(3 * BLOCK_BYTES) + b"weights " * 500
 def test_neither_cores_nor_pieces_change_a_byte_of_what_python_reads() -> None:
     for threads in [2, 3, 4, 8]:
         assert gzipped(SEVERAL_BLOCKS, threads) == gzipped(SEVERAL_BLOCKS, 1)
-
     file = io.BytesIO()
     with GzipBlocks(file, threads=2) as packed:
         for start in range(0, len(SEVERAL_BLOCKS), 65_521):

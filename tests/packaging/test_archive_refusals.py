@@ -80,7 +80,6 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
         named = replace(inputs, servables=(replace(inputs.servables[0], name=model),))
         said = f"the model's name {model!r} cannot be the name of a folder next to code/"
         assert said in refused(named)
-
     (version.parent / "01").mkdir()
     (version.parent / "01" / "saved_model.pb").write_bytes(b"a graph")
     assert "is a second version 1" in refused(inputs)

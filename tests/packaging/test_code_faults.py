@@ -58,7 +58,6 @@ def test_undefined_names_are_found_whatever_the_image_is(tmp_path: Path) -> None
         (tmp_path / "inference.py").write_text(f"X = nowhere\n{HANDLER}")
         (finding,) = check_code(tmp_path, python=python, provided=None)
         assert finding.problem == "uses nowhere, which is not defined"
-
     (tmp_path / "inference.py").write_text(f"import orjson, json\n{HANDLER}")
     (finding,) = check_code(tmp_path, python=None, provided=None)
     assert (finding.severity, finding.problem) == ("not checked", "imports orjson")

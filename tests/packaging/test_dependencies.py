@@ -109,7 +109,6 @@ def test_empty_requirements_lock_nothing_and_a_changed_included_file_makes_the_l
     packages.require("# nothing yet\n")
     packages.lock()
     assert read_lock(packages.code) == []
-
     packages.require("-r more.txt\n")
     (packages.code / "more.txt").write_text("fast\n")
     packages.lock()
@@ -124,7 +123,6 @@ def test_wheels_whose_files_leave_their_folder_or_clash_are_refused(packages: Pa
     packages.lock()
     assert "contains a file outside its folder: ../evil.py" in refusal(packages.vendor)
     assert list((packages.folder / "lib").iterdir()) == []
-
     wheel(packages.house, "clash", files={"fast.py/x.py": ""})
     packages.require("fast\nclash\n")
     packages.lock()

@@ -141,7 +141,6 @@ def test_csv_is_read_line_by_line_and_of_what_code_reads_only_json_is_checked() 
     found = read("1,2,3\n4,5,6\n", sent_as=CSV)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
-
     assert refused("1,2\n", sent_as=CSV) == "x has shape [1, 2]; the signature expects [any, 3]"
     assert read('{"text": "anything"}', reader=Reader.CODE) is None
     assert refused("{'x': 1}", reader=Reader.CODE).startswith("is not JSON: ")
@@ -174,15 +173,12 @@ def test_a_predict_request_is_held_against_the_signature() -> None:
     found = read(message(x=np.zeros((2, 3), "float32")), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert found is not None
     assert found.shapes == {"x": (2, 3)}
-
     says = refused(message(x=np.zeros((2, 3), "int32")), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x as int32; the signature expects float32"
-
     request = wire.PredictRequest.FromString(message(x=np.zeros((2, 3), "float32")))
     request.inputs["x"].tensor_content = bytes(20)
     says = refused(request.SerializeToString(), sent_as=PROTOBUF, reader=Reader.SERVABLE)
     assert says == "gives x of shape [2, 3] with 20 bytes of content; float32 needs 24"
-
     inputs = {**ONE.inputs, "scale": spec("float32", ())}
     info = model(serving_default=signature(inputs, dict(ONE.outputs), defaults=("scale",)))
     assert read(message(x=np.zeros((1, 3), "float32")), info, PROTOBUF, Reader.SERVABLE) is not None

@@ -34,7 +34,6 @@ def open_to_others(folder: Path) -> list[str]:
 def test_folders_from_dot_servable_down_are_0700_and_files_0600(tmp_path: Path) -> None:
     create_private_folder(tmp_path / ".servable" / "load" / "run")
     assert {mode(file) for file in (tmp_path / ".servable").glob("**/")} == {0o700}
-
     target = tmp_path / ".servable" / "archives" / "key.tar.gz"
     with open_atomically(target) as file:
         assert open_to_others(tmp_path / ".servable") == []  # while it is written, too
@@ -49,7 +48,6 @@ def test_a_folder_loses_wider_rights_below_dot_servable_alone(tmp_path: Path) ->
     (tmp_path / ".servable").chmod(0o777)
     create_private_folder(tmp_path / ".servable" / "load")
     assert open_to_others(tmp_path / ".servable") == []
-
     (tmp_path / "results").mkdir()
     (tmp_path / "results").chmod(0o755)
     create_private_folder(tmp_path / "results")

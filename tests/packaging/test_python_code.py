@@ -106,10 +106,8 @@ def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(c
         'sys.platform == "win32"', 'os.name == "nt"',
     ]:  # fmt: skip
         assert found(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n") == []
-
     suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
     assert found(code, f"{suppressed}{HANDLER}") == []
-
     write(code, f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import attr\n{HANDLER}")
     assert found(code) == []
 
@@ -134,7 +132,6 @@ def test_modules_and_packages_beside_inference_py_are_followed(code: Path) -> No
     write(code, f"from features import words\n{HANDLER}")
     write(code, "import spacy\n", "features/words.py")
     assert [one[:24] for one in found(code)] == ["features/words.py:1: imp"]
-
     write(code, f"import features.scale\n{HANDLER}")
     write(code, "from .words import cut\n", "features/__init__.py")
     write(code, "\nimport spacy as cut\n", "features/words.py")
@@ -150,7 +147,6 @@ def test_a_submodule_that_a_package_lacks_is_a_finding_and_its_own_name_is_none(
             "inference.py:1: imports features.words, which is not in the code folder; "
             "add it, or remove the import"
         ]
-
     write(code, f"from features import words\n{HANDLER}")
     write(code, "SIZE = 3\n", "features/__init__.py")
     write(code, "from . import SIZE\n", "features/words.py")

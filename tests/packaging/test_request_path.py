@@ -40,7 +40,6 @@ def test_hooks_alone_get_our_handler_and_no_package_of_its_name(hooked: ArchiveI
     wanted = {"code/inference.py", "code/transforms.py", "code/servable_handler/handler.py"}
     assert wanted <= names(hooked)
     assert "code/servable_handler/inference.py" not in names(hooked)
-
     transforms(hooked).with_name("servable_handler").mkdir()
     assert "servable_handler: exists, but Servable's handler also uses" in refusal(names, hooked)
 

@@ -236,7 +236,6 @@ def test_a_missing_asset_or_signature_is_refused(breakable: Breakable) -> None:
     (version / "assets" / "words.txt").unlink()
     problem = "does not exist, but the graph reads it when it starts"
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
-
     problem = "has no signature that a request could call"
     remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
     assert refusal(breakable("module-unsigned")) == ("saved_model.pb", problem, remedy)

@@ -71,7 +71,6 @@ def test_every_timeout_of_the_container_outlasts_the_job_s_and_the_load(project:
         waits = [settings.nginx_read_timeout_seconds, settings.wait_time_seconds]
         waits += [settings.gunicorn_timeout_seconds] if lines else []
         assert waits == [930] * len(waits)
-
     artifact = f'{{ uri = "s3://models/a/model.tar.gz", sha256 = "{"a" * 64}", size_gib = 100 }}'
     lines = f"models.ranker.artifact = {artifact}"
     job = nightly(project, lines, instance_type="ml.m5.24xlarge", timeout_seconds=1)

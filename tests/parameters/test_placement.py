@@ -242,7 +242,6 @@ def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
     alone = known(project).model_gib
     assert alone is not None
     assert known(project, lines).model_gib == pytest.approx(2 * alone)
-
     lines = 'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"'
     found = compute_model_sizes(valid(overlaid(project, lines)).environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)

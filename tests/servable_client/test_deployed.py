@@ -65,7 +65,6 @@ def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint) -> None:
     cases: list[Any] = [None, "protobuf", "npz", "json"]
     for form in cases:
         close(ranker.predict(ARRAYS, format=form).only)
-
     batch = {name: np.repeat(array, 30, axis=0) for name, array in ARRAYS.items()}
     whole, split = ranker.predict(batch)["prob"], ranker.predict(batch, split=7)["prob"]
     np.testing.assert_allclose(whole, split, atol=CLOSE)

@@ -36,7 +36,6 @@ def test_calls_are_remembered_and_failures_come_first_once_each() -> None:
     fake = FakeEndpoint(double)
     fake.predict(x=[1.0, 2.0])
     assert [call["x"].tolist() for call in fake.calls] == [[1, 2]]
-
     fake = FakeEndpoint(double, failures=[None, RefusedError("no"), None])
     fake.predict(x=[1.0])
     with pytest.raises(RefusedError):

@@ -154,7 +154,6 @@ def test_model_version_and_signature_are_in_the_message_and_rows_become_columns(
     found = decode("application/json", body)
     shown = {name: array.tolist() for name, array in found.items()}
     assert shown == {"a": [1, 2], "b": [b"x", b"y"]}
-
     body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
     spec = wire.PredictRequest.FromString(body).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")

@@ -40,7 +40,6 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: Server, run: Run) 
     ran = run("--body", "body.json", "--url", server.url)
     found = (ran.stdout, server.received[0].body)
     assert found == ('{"outputs": [7.5]}\n', b'{"inputs": {"x": [1.0]}}')
-
     server.answer = relayed
     parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
     assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
@@ -161,7 +160,6 @@ def test_a_target_or_key_that_is_refused_is_said_with_the_command_for_it(run: Ru
     for key in ["endpoint=x", "prod.endpoint=x"]:
         told = str(run("--body", "body.json", "--set", key).exception)
         assert f"`servable check prod --set={key}` shows why" in told
-
     arguments = ["http://127.0.0.1:8080", "--body", "body.json"]
     with pytest.raises(click.UsageError) as refused:
         CliRunner().invoke(invoke, arguments, standalone_mode=False, catch_exceptions=False)

@@ -62,7 +62,6 @@ def test_a_request_is_put_where_the_endpoint_is_told_and_a_failure_says_why(
     put, invoked = server.received
     assert invoked.headers["x-amzn-sagemaker-inputlocation"] == f"s3:/{put.path}"
     assert put.path.startswith("/requests/ranker/")
-
     job = submit(x=X)
     server.objects[FAILURE] = ("text/plain", b"the model says no")
     with pytest.raises(JobFailedError, match="the model says no"):
@@ -121,12 +120,10 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
     with pytest.raises(UnreachableError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 6, 0)
-
     uploads.puts = [Reply(403, b"<Error><Code>AccessDenied</Code></Error>")]
     with pytest.raises(NotAllowedError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 1, 0)
-
     uploads.posts = [Reply(RESET)]
     with pytest.raises(ConnectionLostError) as caught:
         submit(x=X)

@@ -44,7 +44,6 @@ def on_cores(cores: int, overhead: float) -> Seconds:
 def test_the_fastest_number_of_parts_is_found_and_small_batches_are_not_split() -> None:
     for cores, overhead, best in [(1, 0.01, 1), (4, 0.01, 4), (8, 0.001, 8), (16, 0.001, 10)]:
         assert after(LEARNING, on_cores(cores, overhead)).choose_part_count(ROWS) == best
-
     assert PartSizes(CONNECTIONS).choose_part_count(ROWS) == 1
     assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).choose_part_count(ROWS) == 1
     assert after(LEARNING, on_cores(8, 0.001)).choose_part_count(4) == 1
@@ -114,11 +113,9 @@ def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
 def test_numbers_of_parts_are_measured_in_turn_and_follow_the_endpoint() -> None:
     assert asked(PartSizes(4), 8, lambda parts: 1 / parts) == [1, 2, 4, 8, 1, 2, 4, 8]
     assert set(asked(PartSizes(CONNECTIONS), LEARNING, lambda parts: parts)) == {1, 2}
-
     sizes = after(LEARNING, on_cores(8, 0.001))
     asked(sizes, 400, on_cores(1, 0.05))
     assert sizes.choose_part_count(ROWS) < 8
-
     sizes = after(LEARNING, on_cores(1, 0.2))
     asked(sizes, 1000, on_cores(8, 0.001))
     assert sizes.choose_part_count(ROWS) > 1

@@ -68,7 +68,6 @@ def test_a_failure_says_whether_and_how_often_it_was_tried() -> None:
 
 def test_an_attempt_knows_what_is_left_and_no_wait_is_longer() -> None:
     assert 0 < Retries().run(lambda seconds: seconds, Deadline(9), unsafe=False) <= 9
-
     slept: list[float] = []
 
     def attempt(seconds: float) -> None:
@@ -110,7 +109,6 @@ def test_without_wake_seconds_a_request_names_its_component_and_is_told_of_the_s
 ) -> None:
     connect(component="ranker-primary").predict(x=X)
     assert server.received[0].headers["x-amzn-sagemaker-inference-component"] == "ranker-primary"
-
     asleep_for(server, 99)
     with pytest.raises(AsleepError, match="wake_seconds") as raised:
         connect(attempts=1).predict(x=X)

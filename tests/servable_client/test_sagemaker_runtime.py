@@ -92,7 +92,6 @@ def test_the_signature_is_in_a_json_body_and_an_inference_id_has_at_most_64_char
     connect().predict(x=X, inference_id="a" * 64)
     with pytest.raises(BadInputError, match="64"):
         connect().predict(x=X, inference_id="a" * 65)
-
     server.answer = lambda received: Reply(
         200, b'{"outputs": [1]}', {"Content-Type": "application/json"}
     )
@@ -172,7 +171,6 @@ def test_the_containers_status_and_words_are_told(server: Server, connect: Conne
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
     with pytest.raises(RefusedError, match=r"ranker: the container returns 400: x: got 3 rows$"):
         connect().predict(x=X)
-
     server.answer = lambda received: model_error(503)
     with pytest.raises(ModelFailedError) as caught:
         connect().predict(x=X)
@@ -248,7 +246,6 @@ def test_an_answer_without_a_length_or_after_the_deadline_is_refused() -> None:
     for length in ["", "1x", "-1", "\u0661", "9" * 5000]:
         with pytest.raises(BadAnswerError, match="is not chunked"):
             read_body(io.BytesIO(b"x"), {"content-length": length}, Deadline(60))
-
     stream = io.BytesIO(bytes(3 << 20))
     with pytest.raises(DeadlineExceededError, match="was incomplete"):
         read_body(stream, {"content-length": str(3 << 20)}, Deadline(0))

@@ -337,7 +337,6 @@ def test_what_a_hook_raises_is_said_without_the_requests_content(
         assert (status, words in json.loads(answer)["error"]) == (500, True)
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
-
     status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"x": [1.0]}))
     assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
 
@@ -444,7 +443,6 @@ def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
     ask: Ask, server: FakeModelServer, handler: Handler
 ) -> None:
     assert [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]] == [415, 200, 415]
-
     handler._plans.provide_plan(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
     for number in range(1000):
@@ -479,7 +477,6 @@ def test_lists_and_strings_of_preprocess_fit_the_types(server: FakeModelServer, 
     hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
     told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
     assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
-
     ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
     request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
     assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
@@ -519,7 +516,6 @@ def test_explaining_a_refusal_makes_no_arrays_and_parses_no_long_text(
     status, answer, _ = ask(bomb(15), PROTOBUF)
     assert (status, b"x: not given; '" in answer) == (400, True), answer
     assert b"and 6 more" in answer
-
     server.rest_answer = 400, b'{"error": "no"}'
     monkeypatch.setattr("servable_tensors.codecs.parse", None)
     assert ask(b'{"instances": [' + b" " * (1 << 20) + b"[1]]}")[:2] == (400, b'{"error": "no"}')
@@ -535,7 +531,6 @@ def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
     tensor.float_val.append(0)
     answer = ask(request.SerializeToString(), PROTOBUF, settings=Settings("rest"), **FLOAT32)
     assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
-
     body = predict_request(v=np.array([b"\xff", b"a"], object))
     ask(body, PROTOBUF, settings=Settings("rest"), **TEXT)
     assert json.loads(server.requests[-1][1])["inputs"] == [{"b64": "/w=="}, "a"]

@@ -35,7 +35,6 @@ def test_only_what_the_image_holds_is_imported() -> None:
     allowed = set(sys.stdlib_module_names) | IN_THE_IMAGE | WHERE_VENDORED | {*PACKAGES}
     assert {file.name: imported(file) - allowed for file in FILES if imported(file) - allowed} == {}
     assert len({file.parts[-2] for file in FILES}) > len(PACKAGES)
-
     image = find_modules("2.20")
     assert image is not None
     assert image.modules >= IN_THE_IMAGE

@@ -63,7 +63,6 @@ def test_an_answer_keeps_its_bytes_and_a_refusal_is_json_whatever_is_accepted(
         assert (answer.status_code, answer.json) == (429, {"error": 'the "queue" is full'})
     assert client.simulate_post("/").headers["content-type"] == "application/json"
     assert client.simulate_post("/").headers["retry-after"] == "1"
-
     answer = client.simulate_post("/", params={"kind": "answer"})
     assert (answer.content, answer.headers["server-timing"]) == (b"\xff\0", "read;dur=1")
     assert str(as_falcon_exception(RequestError(400, "no such tensor"), {})) == "no such tensor"

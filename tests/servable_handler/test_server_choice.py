@@ -55,7 +55,6 @@ def test_requests_that_wait_count() -> None:
     choice = ServerChoice(2, clock)
     used(choice, clock, [0.002, 0.003], 50)
     assert sorted(choice.take() for _ in range(5)) == [0, 0, 0, 1, 1]
-
     choice = ServerChoice(2, Clock())
     choice.give_back(choice.take(), 0.002)
     assert sorted(choice.take() for _ in range(4)) == [0, 0, 1, 1]

@@ -81,7 +81,6 @@ def test_an_alarm_that_cannot_be_is_refused_in_words(more: dict[str, Any], probl
 def test_a_period_is_of_high_resolution_or_whole_minutes_and_of_math_the_longest() -> None:
     for period in [10, 20, 30, 60, 300]:
         assert rule(Period=period).period_seconds == period
-
     stats = [stat("Use", ReturnData=False), stat("Errors", period=300, ReturnData=False)]
     assert rule(Metrics=[*stats, expression("errors / use")]).period_seconds == 300
     assert rule(Metrics=[stat("Use", period=None)]).period_seconds == 60
@@ -105,7 +104,6 @@ def test_a_comparison_is_what_its_name_says_of_the_last_datapoints() -> None:
             assert found is not None
             states.append(found.state == "ALARM")
         assert (compared.upward, states) == (upward, breaching)
-
     found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
     assert found is not None
     assert [value for _, value in found.datapoints] == [30.0, 40.0]

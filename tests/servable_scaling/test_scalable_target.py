@@ -90,7 +90,6 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
         (StepAdjustment(0.0, 10.5, 1), StepAdjustment(10.5, None, 2)),
         300, 300, "Average", 0,
     )  # fmt: skip
-
     policy = parse_scaling_policy(steps((0, None, 1), Cooldown=42, MinAdjustmentMagnitude=3))
     assert isinstance(policy, StepScaling)
     assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == (42, 42)

@@ -141,7 +141,6 @@ def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_or
     fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6) | times]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 6
-
     late = morning(MinCapacity=4) | {"ScheduledActionName": "late"}
     fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6), late]))
     fleet.run(range(0, 9), Numbers())

@@ -69,11 +69,9 @@ def test_no_policy_goes_beyond_the_bounds_which_is_told_once() -> None:
 def test_a_scale_out_is_not_repeated_in_the_cooldown_after_it() -> None:
     # Set at 1, there at 2, cooldown until 5.
     assert _stepped(Cooldown=180).run(range(1, 9), Numbers(Use=[60])) == {1: 6, 5: 8}
-
     fleet = _stepped(4, Cooldown=180)
     # There at 5, cooldown until 8.
     assert fleet.run(range(1, 11), Numbers(Use=[60])) == {1: 6, 8: 8}
-
     policy = steps((0, None, 2))
     del policy["StepScalingPolicyConfiguration"]["Cooldown"]
     assert Fleet(4, policy).run(range(1, 10), Numbers(Use=[60])) == {1: 6, 7: 8}
@@ -81,10 +79,8 @@ def test_a_scale_out_is_not_repeated_in_the_cooldown_after_it() -> None:
 
 def test_a_scale_in_blocks_the_next_one_in_its_cooldown_but_no_scale_out() -> None:
     assert tracked(9, range(1, 24), [10], ScaleInCooldown=180) == {15: 8, 19: 7, 23: 6}
-
     found = tracked(9, range(1, 20), [*[10] * 15, 100], ScaleInCooldown=900)
     assert found == {15: 8, 18: 16, 19: 20}
-
     down = steps((None, 0, -1), name="down", Cooldown=3600)
     up = steps((0, None, 4), name="up")
     fleet = Fleet(5, down, up, alarms=[alarm("down", 20, above=False), alarm("up", 80)])
@@ -95,7 +91,6 @@ def test_another_policy_and_a_schedule_do_not_wait_for_a_cooldown() -> None:
     step, late = (steps((0, None, n), name=f"by{n}", Cooldown=600) for n in (2, 1))
     fleet = Fleet(4, step, late, alarms=[alarm("by2"), alarm("by1", minutes=2)])
     assert fleet.run(range(1, 4), Numbers(Use=[60])) == {1: 6, 2: 7}
-
     fleet = Fleet(4, step, bounds=target(ScheduledActions=[morning(MinCapacity=9)]))
     assert fleet.run(range(1, 6), Numbers(Use=[60])) == {1: 6, 3: 9}
 
@@ -115,7 +110,6 @@ def test_it_scales_in_only_if_all_that_scale_in_are_ready() -> None:
     assert Fleet(5, A, B).run(range(1, 40), Numbers(A=[10], B=[48])) == {}
     assert Fleet(5, A, B).run(range(1, 16), Numbers(A=[10], B=[10])) == {15: 4}
     assert Fleet(5, A, B).run(range(1, 40), Numbers(A=[10], B=[None])) == {}
-
     fleet = Fleet(5, A, tracking(50, "B", name="B", DisableScaleIn=True))
     assert fleet.run(range(1, 16), Numbers(A=[10], B=[48])) == {15: 4}
 
@@ -135,7 +129,6 @@ def test_a_schedule_is_left_and_an_alarm_in_breach_acts_on_resuming() -> None:
     left = fleet.run(range(1, 5), Numbers())
     fleet.scaling.scalers[RESOURCE].register(None, None, SuspendedState())
     assert left | fleet.run(range(5, 9), Numbers()) == {}
-
     fleet = _suspended("DynamicScalingOutSuspended")
     fleet.run(range(1, 9), Numbers(Use=[90]))
     fleet.scaling.scalers[RESOURCE].register(None, None, SuspendedState())
@@ -259,7 +252,6 @@ def test_tracking_starts_no_first_copy_and_below_the_minimum_a_step_scales_out_t
     of_copies = {"ScalableDimension": COPIES, "ResourceId": "inference-component/ranker"}
     one = scaler(target(0, 9, **of_copies), track=tracking())
     assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
-
     one = scaler(step=steps((0, None, 1)))
     one.move_inside_bounds(at(0), ScaledResource(3, 3))
     assert one.advance(at(1), ScaledResource(0, 0), [high("step", 60)]).desired == 2
@@ -331,7 +323,6 @@ def test_what_changes_nothing_is_told_with_its_reason_and_again_after_the_alarm_
 def test_the_smallest_scale_in_wins_unless_scale_out_is_suspended() -> None:
     one = scaler(few=steps((None, 0, -1), name="few"), many=steps((None, 0, -3), name="many"))
     assert one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)]).desired == 7
-
     one = scaler(up=steps((0, None, 1), name="up"), down=steps((None, 0, -1), name="down"))
     one.register(None, None, SuspendedState(scaling_out=True))
     found = one.advance(at(1), ScaledResource(5, 5), [high("up", 60), low("down", 10)])

@@ -70,15 +70,12 @@ def test_it_adds_in_proportion_after_three_minutes_above_the_target() -> None:
 def test_it_removes_a_tenth_after_fifteen_minutes_and_one_of_two_at_half_of_the_target() -> None:
     # 5 x 35 / 50 = 3.5: four would do, so one goes; then 35 x 5 / 4 = 43.75, and 4 x 43.75 / 3 > 50.
     assert tracked(5, range(1, 30), [48, *[35] * 15, 43.75]) == {16: 4}
-
     assert tracked(9, range(1, 18), [10]) == {15: 8, 16: 7, 17: 6}
     assert tracked(40, range(1, 17), [10], bounds=target(most=50)) == {15: 36, 16: 33}
-
     for use, left in [(25, 1), (25.1, 2)]:
         fleet = Fleet(2, tracking())
         fleet.run(range(1, 20), Numbers(Use=[use]))
         assert fleet.desired == left
-
     fleet = Fleet(2, tracking(), bounds=target(0))
     fleet.run(range(1, 30), Numbers(Use=[0]))
     assert fleet.desired == 0
@@ -128,7 +125,6 @@ def test_target_tracking_scales_to_the_guides_numbers() -> None:
     assert Fleet(10, tracking(100)).run(range(1, 4), Numbers(Use=[150])) == {3: 15}
     # Adding one and a half instances adds two.
     assert tracked(3, range(1, 4), [75]) == {3: 5}
-
     # Where half an instance less would exceed the target, none is removed.
     fleet = Fleet(3, tracking())
     fleet.run(range(1, 20), Numbers(Use=[50 * 2.5 / 3]))
@@ -142,7 +138,6 @@ def test_steps_scale_to_the_guides_numbers() -> None:
     # A step of 3 in the cooldown of a step of 2 adds 1.
     fleet = Fleet(10, steps((0, 10, 2), (10, None, 3), Cooldown=300))
     assert fleet.run(range(1, 4), Numbers(Use=[55, 55, 65])) == {1: 12, 3: 13}
-
     # 25 percent of 4 with a magnitude of 2 adds 2.
     policy = steps((0, None, 25), MinAdjustmentMagnitude=2, **PERCENT)
     assert Fleet(4, policy).run([1], Numbers(Use=[60])) == {1: 6}

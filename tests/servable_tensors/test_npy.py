@@ -32,15 +32,12 @@ def test_arrays_and_archives_are_read_and_written_by_name() -> None:
     array = np.asfortranarray(np.arange(6).reshape(2, 3))
     assert from_npy(npy(array)).tolist() == array.tolist()
     assert from_npy(npy(np.array([["ä"], ["b"]]))).tolist() == [["ä".encode()], [b"b"]]
-
     assert from_npy(npy(np.array([True, False]))[:-2] + b"\x07\x00").view("u1").tolist() == [1, 0]
-
     found = from_npz(npz(a=np.arange(3), b=np.float32(1)))
     assert {name: array.tolist() for name, array in found.items()} == {"a": [0, 1, 2], "b": 1.0}
     found = np.load(io.BytesIO(to_npz({"a": np.arange(3), "b": np.zeros((0, 2))})))
     assert (found["a"].tolist(), found["b"].shape) == ([0, 1, 2], (0, 2))
     assert to_npz({"a": np.arange(3)}) == to_npz({"a": np.arange(3)})
-
     with pytest.raises(TensorError, match="drop zeros at a string's end"):
         to_npy(np.array([b"ends in zero\0"], object))
 

@@ -87,11 +87,9 @@ def test_a_field_in_two_pieces_is_refused_and_values_that_are_not_packed_pass() 
     piece = tensor(FLOAT, [1_000_000], float_val=[1]).SerializeToString()
     entry = field(1, b"x") + field(2, piece) + field(2, piece)
     assert "field 2 of an input is unknown, invalid, or repeated" in refusal(field(2, entry))
-
     shape = tensor(FLOAT, [100_000]).tensor_shape.SerializeToString()
     body = b"\x08\x01" + field(2, shape) + field(2, shape) + b"\x2d\0\0\0\0"
     assert "x: field 2 of the tensor appears twice" in refusal(named(body))
-
     check_predict_request(named(SMALL))
     shape = tensor(FLOAT, [2]).tensor_shape.SerializeToString()
     check_predict_request(named(b"\x08\x01" + field(2, shape) + b"\x2d\0\0\0\0" * 2))
@@ -187,7 +185,6 @@ def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:
     for name, is_named in [("", False), ("m", True)]:
         body = wire.PredictRequest(model_spec={"name": name, "signature_name": "s"})
         assert check_predict_request(body.SerializeToString()).model_named is is_named
-
     body = field(1, b"\x0a\1m") + field(1, b"\x1a\1s")
     assert wire.PredictRequest.FromString(body).model_spec.name == "m"
     assert check_predict_request(body).model_named

@@ -53,14 +53,12 @@ def test_strings_come_back_as_they_went(texts: list[bytes]) -> None:
 def test_tensorflow_reads_what_we_write_and_we_read_what_it_writes_one_by_one(name: str) -> None:
     import tensorflow as tf
     from tensorflow.core.framework import tensor_pb2
-
     for shape in [(), (3,), (0, 2), (2, 2)]:
         array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
         message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
         read = tf.make_ndarray(tensor_pb2.TensorProto.FromString(message.SerializeToString()))
         found = read.dtype.name, read.shape, read.astype("c16").tolist()
         assert found == (name, shape, array.astype("c16").tolist())
-
     written = [True, False, True] if name == "bool" else [1, 0, 3]
     message = _one_by_one(tf.make_tensor_proto(written, dtype=name))
     ours = wire.TensorProto.FromString(message.SerializeToString())
@@ -89,7 +87,6 @@ def test_quantized_values_are_read_as_the_integers_they_are() -> None:
 @given(arrays.arrays("float32", (20,)))
 def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: Any) -> None:
     import tensorflow as tf
-
     theirs = tf.cast(tf.cast(array, tf.bfloat16), tf.float32).numpy()
     if np.any(np.isinf(theirs) & np.isfinite(array)):
         with pytest.raises(UnknownTypeError, match=r"^3\..*e\+38 exceeds bfloat16's range|^-3"):
@@ -120,7 +117,6 @@ def test_one_value_stands_for_all_and_none_for_zeros() -> None:
     message = wire.TensorProto(dtype=1, float_val=[1.5])
     message.tensor_shape.dim.add(size=3)
     assert to_array(message).tolist() == [1.5, 1.5, 1.5]
-
     message = wire.TensorProto(dtype=3)
     message.tensor_shape.dim.add(size=2)
     assert to_array(message).tolist() == [0, 0]

@@ -60,11 +60,8 @@ def test_every_field_has_the_number_and_type_that_tensorflow_gives_it(name: str)
 
 def test_every_data_type_has_tensorflows_number_and_name() -> None:
     from tensorflow.core.framework import types_pb2
-
     assert {name: types_pb2.DataType.Value(name) for name in wire.DataType} == wire.DataType
-
     import tensorflow as tf
-
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
     shown = [wire.find_dtype_name(n) for n in numbers]
     assert shown == [tf.dtypes.as_dtype(n).name for n in numbers]
@@ -104,7 +101,6 @@ def run(code: str) -> str:
 def test_tensorflow_lives_in_one_process_with_wire() -> None:
     # In a pool of both, whichever came second could not be imported.
     import tensorflow as tf
-
     told = wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val
     assert told == [1.5]
 
@@ -128,7 +124,6 @@ def test_the_crc_has_the_published_values_and_a_length_beyond_reason_is_not_beli
     # RFC 3720, appendix B.4, and the catalogue of CRCs: "123456789".
     assert compute_crc32c(b"123456789") == 0xE3069283
     assert compute_crc32c(bytes(32)) == 0x8A9136AA
-
     length = struct.pack("<Q", 1 << 40)
     header = length + struct.pack("<I", mask_crc(compute_crc32c(length)))
     with pytest.raises(RecordError, match="record 0: 1099511627776 bytes long; at most 67108864"):
@@ -142,7 +137,6 @@ def test_what_is_read_is_what_was_framed(records: list[bytes]) -> None:
 
 def test_tensorflow_reads_the_same_records(tmp_path: Path) -> None:
     import tensorflow as tf
-
     records = [b"", b"one", bytes(range(256)) * 5]
     (tmp_path / "records").write_bytes(frame_records(records))
     dataset = tf.data.TFRecordDataset(str(tmp_path / "records"))

@@ -235,13 +235,10 @@ def test_a_deployment_replaces_the_fleet_in_whole_instances_while_both_answer() 
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
     assert answering == [2] * 6 + [4] * 6 + [2] * 8
-
     uses = [one.use for one in day(QUIET, deployment=plan).minutes]
     assert uses == pytest.approx([0.25] * 6 + [0.225] * 3 + [0.25] * 11)
-
     plan = PlacedDeployment(minute=2)
     assert [one.answering for one in day(QUIET, deployment=plan).minutes] == [2] * 20
-
     plan = PlacedDeployment(minute=1, bake_minutes=2, batch_percent=50)
     paid = [one.paid for one in day(QUIET, instances=3, deployment=plan).minutes]
     assert paid == [3] + [5] * 6 + [4] * 6 + [3] * 7

@@ -36,7 +36,6 @@ def test_the_service_time_is_lognormal_and_its_cells_finer_in_the_tail() -> None
     shown = (LOGNORMAL.sigma, LOGNORMAL.mean_seconds, LOGNORMAL.variation)
     assert shown == pytest.approx((sigma, 0.02 * math.exp(sigma**2 / 2), math.exp(sigma**2) - 1))
     assert (Service(0.1, 0.05).sigma, Service(0.1, 0.05).mean_seconds) == (0, 0.1)
-
     cells = build_quantile_cells()
     begins = [sum(share for share, _ in cells[:index]) for index in range(len(cells))]
     assert sum(share for share, _ in cells) == pytest.approx(1)
@@ -231,7 +230,6 @@ def test_a_new_instance_begins_without_the_backlog_unless_routing_evens_it_out()
     fleet.add(1)
     fleet.serve(1200)
     assert sorted(cohort.backlog for cohort in fleet.cohorts) == pytest.approx([0, 100])
-
     model = InstanceModel(10, Service(0.1, 0.2), queue=1000)
     fleet = QueuedFleet(model, "least_outstanding_requests", 1)
     fleet.serve(700)

@@ -104,6 +104,7 @@ def test_what_is_unfilled_is_what_fails_in_a_session_of_tensorflow(
 ) -> None:
     """Each model is written by TensorFlow or Keras, loaded as TensorFlow Serving does, and asked once."""
     from tests.packaging import unfilled_models
+
     for name, make in (unfilled_models.GOOD if works else unfilled_models.FAULTY).items():
         unfilled_models.write(make, tmp_path / name)
         verdict = read_operations(tmp_path / name).unfilled == ()

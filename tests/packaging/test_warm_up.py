@@ -34,6 +34,7 @@ def test_numbers_arrive_in_every_type_and_bfloat16_as_tensorflow_rounds() -> Non
         assert shown == [[1, 2], [3, 100]]
     for number in [0.1, -1.00390625, 1.01171875, 3.4e38, -0.0, float("nan")]:
         import tensorflow as tf
+
         given = as_array(build_tensor(number, spec("bfloat16"))).tobytes()
         assert given == tf.constant(number, tf.float32).numpy().astype("bfloat16").tobytes()
 
@@ -104,6 +105,7 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
     info: SavedModelInfo, tmp_path: Path, form: str
 ) -> None:
     import tensorflow as tf
+
     file = written(tmp_path, build_warm_up("ranker", golden(ROWS, COLUMNS), info))
     inputs = arrays(file)[["rows", "columnar"].index(form)]
     serve = tf.saved_model.load(str(info.folder)).signatures["serving_default"]

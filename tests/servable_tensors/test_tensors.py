@@ -53,6 +53,7 @@ def test_strings_come_back_as_they_went(texts: list[bytes]) -> None:
 def test_tensorflow_reads_what_we_write_and_we_read_what_it_writes_one_by_one(name: str) -> None:
     import tensorflow as tf
     from tensorflow.core.framework import tensor_pb2
+
     for shape in [(), (3,), (0, 2), (2, 2)]:
         array = np.resize(np.array([1, 0, 3]), shape).astype(name if name != "bfloat16" else "f4")
         message = to_proto(array, wire.DataType["DT_BFLOAT16"] if name == "bfloat16" else None)
@@ -87,6 +88,7 @@ def test_quantized_values_are_read_as_the_integers_they_are() -> None:
 @given(arrays.arrays("float32", (20,)))
 def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: Any) -> None:
     import tensorflow as tf
+
     theirs = tf.cast(tf.cast(array, tf.bfloat16), tf.float32).numpy()
     if np.any(np.isinf(theirs) & np.isfinite(array)):
         with pytest.raises(UnknownTypeError, match=r"^3\..*e\+38 exceeds bfloat16's range|^-3"):

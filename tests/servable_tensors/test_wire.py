@@ -60,8 +60,10 @@ def test_every_field_has_the_number_and_type_that_tensorflow_gives_it(name: str)
 
 def test_every_data_type_has_tensorflows_number_and_name() -> None:
     from tensorflow.core.framework import types_pb2
+
     assert {name: types_pb2.DataType.Value(name) for name in wire.DataType} == wire.DataType
     import tensorflow as tf
+
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
     shown = [wire.find_dtype_name(n) for n in numbers]
     assert shown == [tf.dtypes.as_dtype(n).name for n in numbers]
@@ -101,6 +103,7 @@ def run(code: str) -> str:
 def test_tensorflow_lives_in_one_process_with_wire() -> None:
     # In a pool of both, whichever came second could not be imported.
     import tensorflow as tf
+
     told = wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val
     assert told == [1.5]
 
@@ -137,6 +140,7 @@ def test_what_is_read_is_what_was_framed(records: list[bytes]) -> None:
 
 def test_tensorflow_reads_the_same_records(tmp_path: Path) -> None:
     import tensorflow as tf
+
     records = [b"", b"one", bytes(range(256)) * 5]
     (tmp_path / "records").write_bytes(frame_records(records))
     dataset = tf.data.TFRecordDataset(str(tmp_path / "records"))

@@ -25,9 +25,8 @@ def inputs(project: Path) -> ArchiveInputs:
     (project / "model" / "1" / "variables").mkdir(parents=True)
     (project / "model" / "1" / "saved_model.pb").write_bytes(b"a graph")
     (project / "model" / "1" / "variables" / "variables.index").write_bytes(b"index")
-    return ArchiveInputs(
-        servables=(Servable(name="ranker", folder=project / "model"),), code=project / "code"
-    )
+    folder = project / "model"
+    return ArchiveInputs(servables=(Servable(name="ranker", folder=folder),), code=project / "code")
 
 
 @pytest.fixture

@@ -54,9 +54,8 @@ class Model:
     def write(self, folder: Path) -> None:
         library = b"".join(written(1, self._function(name)) for name in self.functions)
         graph = b"".join(written(1, self._node(node)) for node in self.nodes) + written(2, library)
-        meta = wire.MetaGraphDef(
-            meta_info_def={"tags": ["serve"]}, saver_def={"restore_op_name": self.restore}
-        )
+        saver_def = {"restore_op_name": self.restore}
+        meta = wire.MetaGraphDef(meta_info_def={"tags": ["serve"]}, saver_def=saver_def)
         signature = meta.signature_def["serving_default"]
         signature.method_name = "tensorflow/serving/predict"
         signature.inputs["x"].name, signature.outputs["y"].name = "x:0", "y:0"

@@ -110,9 +110,8 @@ def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> N
 
 def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
     shared = variant(model="", components={"a": SLEEPY, "b": {"model": "ranker"}})
-    found = environment_of(
-        variants={"shared": shared, "alone": variant(scaling=SCALED), "still": variant()}
-    )
+    variants = {"shared": shared, "alone": variant(scaling=SCALED), "still": variant()}
+    found = environment_of(variants=variants)
     assert [*found.variants_by_table] == [
         "shared.components.a", "shared.components.b", "alone", "still",
     ]  # fmt: skip
@@ -142,9 +141,8 @@ def test_every_key_that_a_file_may_name_is_listed_with_what_it_names() -> None:
         "model": "pinned", "instance_type": "ml.c5.xlarge", "content_type": "text/csv",
         "input": "s3://tables/rows/", "output": "s3://tables/scores/",
     }  # fmt: skip
-    artifact = Artifact(
-        uri="s3://models/a/m.tar.gz", sha256="a" * 64, kms_key=KEY.format("artifact")
-    )
+    kms_key = KEY.format("artifact")
+    artifact = Artifact(uri="s3://models/a/m.tar.gz", sha256="a" * 64, kms_key=kms_key)
     dumps = {"uri": "s3://dumps/", "kms_key": KEY.format("dumps")}
     full = environment_of(
         endpoint=EndpointTable(

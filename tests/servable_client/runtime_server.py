@@ -154,9 +154,8 @@ class Server:
 
         self._server = Listening(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
+        target = self._server.serve_forever
+        self._thread = threading.Thread(target=target, args=(0.01,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -98,9 +98,8 @@ def test_sagemakers_own_client_gets_an_answer(aws: LocalAws, environment: None) 
         aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
         region_name=told["AWS_REGION"],
     )
-    endpoint = resources.Endpoint.get(
-        endpoint_name=NAME, session=session, region=told["AWS_REGION"]
-    )
+    region = told["AWS_REGION"]
+    endpoint = resources.Endpoint.get(endpoint_name=NAME, session=session, region=region)
     answer = endpoint.invoke(
         body=REQUEST, content_type="application/json", session=session, region=told["AWS_REGION"]
     )
@@ -128,9 +127,8 @@ def test_the_aws_cli_gets_an_answer(aws: LocalAws, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def queue(aws: LocalAws) -> str:
     """The same model behind an asynchronous endpoint."""
-    pytest.importorskip(
-        "servable_local.aws.sagemaker.stored_invocations", reason="this embedded AWS has no queues"
-    )
+    reason = "this embedded AWS has no queues"
+    pytest.importorskip("servable_local.aws.sagemaker.stored_invocations", reason=reason)
     sagemaker = aws.client("sagemaker")
     aws.client("s3").create_bucket(Bucket="queue")
     config = sagemaker.describe_endpoint_config(
@@ -157,8 +155,7 @@ def queued(queue: str, environment: None) -> Iterator[Endpoint]:
 
 def test_a_job_ends_with_tensorflows_answer_or_in_the_handlers_words(queued: Endpoint) -> None:
     close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
-    job = queued.submit(
-        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
-    )
+    feat_vals = np.zeros((1, 39), np.float32)
+    job = queued.submit(feat_ids=np.zeros((1, 3), np.int64), feat_vals=feat_vals)
     with pytest.raises(JobFailedError, match="feat_ids"):
         job.result(timeout_seconds=100)

@@ -126,9 +126,8 @@ def test_new_bounds_scale_the_capacity_and_policies_go_on_inside_them() -> None:
     fleet = Fleet(8, bounds=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 5}
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
-    fleet = Fleet(
-        2, tracking(), bounds=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)])
-    )
+    bounds = target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)])
+    fleet = Fleet(2, tracking(), bounds=bounds)
     assert fleet.run(range(0, 9), Numbers(Use=[40, 40, 40, 90])) == {3: 6, 6: 9}
 
     fleet = Fleet(2, bounds=target(1, 5, ScheduledActions=[morning(MinCapacity=6)]))

@@ -23,9 +23,8 @@ def request(**tensors: Any) -> bytes:
 
 
 def tensor(dtype: int, sizes: list[int], **fields: Any) -> Any:
-    return wire.TensorProto(
-        dtype=dtype, tensor_shape={"dim": [{"size": size} for size in sizes]}, **fields
-    )
+    tensor_shape = {"dim": [{"size": size} for size in sizes]}
+    return wire.TensorProto(dtype=dtype, tensor_shape=tensor_shape, **fields)
 
 
 def refusal(body: bytes) -> str:

@@ -80,9 +80,8 @@ def test_deployments_are_paid_while_they_bake_and_nothing_scales() -> None:
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
     assert paid == [2] * 2 + [4] * 10 + [2] * 8
 
-    plan = PlacedDeployment(
-        minute=2, by_count={2: (50.0, 100.0)}, bake_minutes=5, last_bake_minutes=2
-    )
+    by_count = {2: (50.0, 100.0)}
+    plan = PlacedDeployment(minute=2, by_count=by_count, bake_minutes=5, last_bake_minutes=2)
     found = day([3000.0] * 20, deployment=plan)
     paid = [one.paid for one in found.minutes]
     assert (paid, found.deployed_with) == ([2] * 2 + [4] * 11 + [2] * 7, 2)

@@ -1,4 +1,4 @@
-"""model.tar.gz: what may be packed, its key, the container's layout, and what publishing makes of a request."""
+"""model.tar.gz: what may be packed, its key, the container's layout, and what publishing makes of it."""
 
 import hashlib
 import json

@@ -97,9 +97,8 @@ class Endpoint:
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts must be 1 or more")
         if not 1 <= largest_body_bytes <= GUIDE_BODY_BYTES:
-            raise BadInputError(
-                f"largest_body_bytes {largest_body_bytes:,} must be 1 to {GUIDE_BODY_BYTES:,}"
-            )
+            problem = f"largest_body_bytes {largest_body_bytes:,} must be 1 to {GUIDE_BODY_BYTES:,}"
+            raise BadInputError(problem)
         self.name = name
         self.connections = connections
         self.closed = False

@@ -18,9 +18,8 @@ TIMEOUT_SECONDS = 65.0
 def check_header(name: str, text: str | None) -> None:
     """Raise `BadInputError` for text that cannot be sent in a header."""
     if text and not (text.isascii() and text.isprintable()):
-        raise BadInputError(
-            f"{name} {text!r} must be printable ASCII on one line: it is sent in a header"
-        )
+        problem = f"{name} {text!r} must be printable ASCII on one line: it is sent in a header"
+        raise BadInputError(problem)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +50,8 @@ class Selection:
         for name in ("model", "signature"):
             text = getattr(self, name) or ""
             if "," in text or not text.isascii() or not (text or "x").isprintable():
-                raise BadInputError(
-                    f"{name} {text!r} must be ASCII without commas: it is sent in a header"
-                )
+                problem = f"{name} {text!r} must be ASCII without commas: it is sent in a header"
+                raise BadInputError(problem)
         for name in ("variant", "target_model", "component"):
             check_header(name, getattr(self, name))
         attributes = {

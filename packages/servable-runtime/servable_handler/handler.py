@@ -277,9 +277,8 @@ def read_body(stream: Any, length: int | None) -> bytes:
         whole: Any = reader if type(reader).__name__ == "LengthReader" else stream
         body = whole.read(length) if length else b""
         if len(body) < length:
-            raise RequestError(
-                400, f"the body ended after {len(body)} of {length} bytes (Content-Length)"
-            )
+            problem = f"the body ended after {len(body)} of {length} bytes (Content-Length)"
+            raise RequestError(400, problem)
     if len(body) > MOST_BODY_BYTES:
         raise _build_size_error(f"more than {MOST_BODY_BYTES} bytes")
     return body

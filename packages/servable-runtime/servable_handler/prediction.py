@@ -127,9 +127,8 @@ class ServedModels:
         try:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (JsonValueError, KeyError, TypeError) as error:
-            raise RequestError(
-                502, f"the model server's response cannot be read: {error}"
-            ) from None
+            problem = f"the model server's response cannot be read: {error}"
+            raise RequestError(502, problem) from None
 
 
 def apply_body_names(body: bytes, codec: Codec, call: Call) -> Call:

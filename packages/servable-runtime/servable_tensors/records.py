@@ -204,9 +204,8 @@ class DataProcessing:
         if not self.selects and self._input.text == "$":
             return
         if self._type not in ("text/csv", "application/json", "application/jsonlines"):
-            raise ValueError(
-                f"DataProcessing needs CSV or JSON, but ContentType is {self._type!r}."
-            )
+            problem = f"DataProcessing needs CSV or JSON, but ContentType is {self._type!r}."
+            raise ValueError(problem)
         if parse_media_type(gave.get("Accept", "")) != self._type:
             raise ValueError("With DataProcessing, Accept must equal ContentType.")
         lines = (took.get("SplitType"), gave.get("AssembleWith"))

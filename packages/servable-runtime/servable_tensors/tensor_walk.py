@@ -114,9 +114,8 @@ def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]
     for start, end in tensor.packed_at.get(name, ()):
         if width := FIXED_WIDTHS.get(name):
             if (end - start) % width:
-                raise WireError(
-                    f"{name} holds {end - start} bytes, which isn't a multiple of {width}"
-                )
+                problem = f"{name} holds {end - start} bytes, which isn't a multiple of {width}"
+                raise WireError(problem)
             count += (end - start) // width
         elif end > start:
             packed = count_packed_varints(body, start, end)

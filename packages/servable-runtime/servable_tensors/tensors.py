@@ -67,9 +67,8 @@ def find_array_dtype(number: int) -> np.dtype[Any]:
     if number == BFLOAT16:
         return np.dtype("<f4")
     if number not in _STORED:
-        raise UnknownTypeError(
-            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
-        )
+        problem = f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
+        raise UnknownTypeError(problem)
     return np.dtype(_STORED[number][0])
 
 
@@ -180,9 +179,8 @@ def to_array(message: Any) -> Array:
     try:
         return values.reshape(shape)
     except ValueError as error:  # as for more dimensions than NumPy has
-        raise UnknownTypeError(
-            f"cannot create an array of shape {list(shape)!s:.80} ({error})"
-        ) from None
+        problem = f"cannot create an array of shape {list(shape)!s:.80} ({error})"
+        raise UnknownTypeError(problem) from None
 
 
 def _read_values(message: Any, number: int) -> Array:
@@ -194,9 +192,8 @@ def _read_values(message: Any, number: int) -> Array:
         # Real and imaginary parts in turn.
         parts = np.array(written, f"<f{int(stored[2:]) // 2}")
         if len(parts) % 2:
-            raise UnknownTypeError(
-                f"{len(parts)} parts of complex numbers, which must be an even number"
-            )
+            problem = f"{len(parts)} parts of complex numbers, which must be an even number"
+            raise UnknownTypeError(problem)
         return parts.view(stored)
     if find_value_field(number) not in ("int_val", "half_val"):
         return np.array(written, stored)
@@ -239,9 +236,8 @@ def encode_string(element: Any) -> bytes:
     try:
         return element.encode()
     except UnicodeEncodeError:
-        raise UnknownTypeError(
-            "a string contains a lone surrogate, which UTF-8 can't encode"
-        ) from None
+        problem = "a string contains a lone surrogate, which UTF-8 can't encode"
+        raise UnknownTypeError(problem) from None
 
 
 def _encode_bfloat16(array: Array) -> Array:

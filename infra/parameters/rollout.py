@@ -105,9 +105,7 @@ class Rollout(Table):
         Golden requests have no variant.
         """
         kinds = ["5xx"] if alarms.p99_latency_ms is None else ["5xx", "latency"]
-        watched: list[tuple[str | None, str]] = [
-            (name, each) for name in variants for each in kinds
-        ]
+        watched: list[tuple[str | None, str]] = [(v, kind) for v in variants for kind in kinds]
         if self.golden_requests is not None:
             watched.append((None, "golden-requests"))
         if not self.rollback_on_4xx:

@@ -60,9 +60,8 @@ class TrackingPolicy:
 
     def properties(self, endpoint: str) -> Properties:
         """Return the policy's properties. `endpoint` is the name of the endpoint."""
-        specification: Properties = {
-            "PredefinedMetricSpecification": {"PredefinedMetricType": self.metric}
-        }
+        predefined = {"PredefinedMetricType": self.metric}
+        specification: Properties = {"PredefinedMetricSpecification": predefined}
         if self.metric is None:
             # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
             queue = _build_metric(BACKLOG, "Average", [{"Name": "EndpointName", "Value": endpoint}])

@@ -139,9 +139,7 @@ def _find_kind(kind: type) -> str:
     if issubclass(kind, np.generic):
         return np.dtype(kind).kind
     python = {"b": bool, "i": int, "f": float, "c": complex, "S": bytes, "U": str}
-    return next(
-        (letter for letter, python_type in python.items() if issubclass(kind, python_type)), ""
-    )
+    return next((letter for letter, known in python.items() if issubclass(kind, known)), "")
 
 
 def _build_integer_array(name: str, leaves: list[Any]) -> Array:

@@ -59,9 +59,8 @@ class Selection:
             "tfs-model-version": self.version,
             "tfs-signature-name": self.signature,
         }
-        header = ",".join(
-            f"{key}={value}" for key, value in attributes.items() if value is not None
-        )
+        given = {key: value for key, value in attributes.items() if value is not None}
+        header = ",".join(f"{key}={value}" for key, value in given.items())
         if len(header) > MOST_ATTRIBUTES:
             raise BadInputError(f"model and signature together exceed {MOST_ATTRIBUTES} characters")
         # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).

@@ -134,10 +134,8 @@ class SageMakerRuntime:
             self._open_client()
             self._write_request(upload_to, request)
             # From here on: what was written until now went to S3.
-            client = self._open_client()
-            accepted = client.invoke_endpoint_async(
-                InputLocation=upload_to, **self._build_parameters(request)
-            )
+            client, parameters = self._open_client(), self._build_parameters(request)
+            accepted = client.invoke_endpoint_async(InputLocation=upload_to, **parameters)
             output, failure = accepted["OutputLocation"], accepted.get("FailureLocation")
             return Job(
                 inference_id=accepted["InferenceId"],

@@ -217,9 +217,8 @@ class Handler:
             return answer, JSON
         if status == 400 and call.method == "predict":
             self._raise_clearer_error(body, codec, extract_message(answer), call, plan.model)
-        raise RequestError(
-            status, parse_error(answer) or f"the model server responded with status {status}"
-        )
+        problem = f"the model server responded with status {status}"
+        raise RequestError(status, parse_error(answer) or problem)
 
     def _send_message(
         self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
@@ -247,9 +246,8 @@ class Handler:
     ) -> None:
         """Raise a `RequestError` that names the wrong tensor, if the signature shows which."""
         try:
-            codec.check_rejected_body(
-                body, model.find_signature(apply_body_names(body, codec, call))
-            )
+            signature = model.find_signature(apply_body_names(body, codec, call))
+            codec.check_rejected_body(body, signature)
         except (RequestError, TensorError) as error:
             clearer = convert_error(error)
             if clearer.status == 400:

@@ -165,9 +165,8 @@ def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
         # Beyond 64 bits NumPy keeps Python's own integers.
         for value in array.ravel().tolist() if array.dtype == object else ():
             if type(value) is int:
-                raise InexactCastError(
-                    f"holds {value!r:.40}, which {wire.find_dtype_name(spec.dtype)} can't represent"
-                )
+                dtype = wire.find_dtype_name(spec.dtype)
+                raise InexactCastError(f"holds {value!r:.40}, which {dtype} can't represent")
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
         return cast_exactly(array, find_array_dtype(spec.dtype))
     except InexactCastError as error:

@@ -206,9 +206,8 @@ class NpyCodec(Codec):
 
     def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         if len(outputs) != 1:
-            raise TensorError(
-                f"a .npy holds one tensor, but the model returns {', '.join(outputs)}; accept {NPZ}"
-            )
+            problem = f"a .npy holds one tensor, but the model returns {', '.join(outputs)}"
+            raise TensorError(f"{problem}; accept {NPZ}")
         return to_npy(next(iter(outputs.values())))
 
     def relay_reply(self, reply: bytes) -> bytes | None:
@@ -216,9 +215,8 @@ class NpyCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
-            raise TensorError(
-                f'a .npy holds one array, not {", ".join(arrays)}; omit format, or set it to "npz"'
-            )
+            problem = f"a .npy holds one array, not {', '.join(arrays)}"
+            raise TensorError(f'{problem}; omit format, or set it to "npz"')
         ((name, array),) = arrays.items()
         return to_npy(array, name or "the input")
 

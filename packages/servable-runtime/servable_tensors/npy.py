@@ -150,9 +150,8 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     if array.dtype.kind == "O":
         texts = array.ravel().tolist()
         if any(text.endswith(b"\0") for text in texts):
-            raise TensorError(
-                f"{name}: NumPy files drop zeros at a string's end; use application/json or protobuf"
-            )
+            problem = f"{name}: NumPy files drop zeros at a string's end"
+            raise TensorError(f"{problem}; use application/json or protobuf")
         array = array.astype(f"S{max(map(len, texts), default=0) or 1}")
     elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
         try:

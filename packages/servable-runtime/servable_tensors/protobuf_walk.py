@@ -180,9 +180,8 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
         raise WireError(f"{shown}, whose shape is not fully known")
     count = count_elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
-        raise WireError(
-            f"{shown}, which exceeds {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
-        )
+        problem = f"{shown}, which exceeds {MOST_TENSOR_BYTES // _MIB} MiB"
+        raise WireError(f"{problem}; send less in one request")
     field = find_value_field(tensor.dtype)
     values, least, greatest = count_values(body, tensor, field)
     if tensor.content_bytes:

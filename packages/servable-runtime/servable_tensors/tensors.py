@@ -168,9 +168,8 @@ def to_array(message: Any) -> Array:
     if number != STRING and message.tensor_content:
         stored = np.dtype(_STORED[number][0])
         if len(message.tensor_content) != count * stored.itemsize:
-            raise UnknownTypeError(
-                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize} bytes each"
-            )
+            given = f"{len(message.tensor_content)} bytes for {count} elements"
+            raise UnknownTypeError(f"{given} of {stored.itemsize} bytes each")
         values: Array = np.frombuffer(message.tensor_content, stored)
     else:
         values = _fit_values(_read_values(message, number), count)
@@ -201,9 +200,8 @@ def _read_values(message: Any, number: int) -> Array:
     wide, (least, greatest) = np.array(written, "<i4"), find_value_bounds(number)
     if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
         wrong = wide.min() if wide.min() < least else wide.max()
-        raise UnknownTypeError(
-            f"{wrong} in {find_value_field(number)} is out of range for {wire.find_dtype_name(number)}"
-        )
+        dtype = wire.find_dtype_name(number)
+        raise UnknownTypeError(f"{wrong} in {find_value_field(number)} is out of range for {dtype}")
     # half_val holds the sixteen bits.
     return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
 

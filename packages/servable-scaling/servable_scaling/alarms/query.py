@@ -337,9 +337,8 @@ def parse_alarm_query(request: Mapping[str, Any]) -> Query:
     else:
         name = request.get("ExtendedStatistic") or request.get("Statistic")
         if not name or "MetricName" not in request or "Namespace" not in request:
-            raise ValueError(
-                "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
-            )
+            either = "either Statistic or ExtendedStatistic"
+            raise ValueError(f"MetricName, Namespace and {either} are required.")
         if "ExtendedStatistic" in request and "Statistic" in request:
             raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         check_statistic(name)

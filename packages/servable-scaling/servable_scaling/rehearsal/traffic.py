@@ -83,9 +83,8 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
         if re.search(r"\bInvocations\b", cell)
     }
     if len(chosen) != 1:
-        raise ValueError(
-            f"it has {count} metrics; allowed: only Invocations, or one column with that label"
-        )
+        allowed = "only Invocations, or one column with that label"
+        raise ValueError(f"it has {count} metrics; allowed: {allowed}")
     return chosen.pop()
 
 

@@ -58,10 +58,8 @@ def test_signatures_are_those_that_tensorflow_loads(tensorflow: Any, export: Pat
 def test_a_checkpoint_has_the_variables_tensorflow_reads(tensorflow: Any, export: Path) -> None:
     reader = tensorflow.train.load_checkpoint(str(export / "1" / "variables" / "variables"))
     types = reader.get_variable_to_dtype_map()
-    theirs = {
-        key: (types[key].name, tuple(shape))
-        for key, shape in reader.get_variable_to_shape_map().items()
-    }
+    shapes = reader.get_variable_to_shape_map()
+    theirs = {key: (types[key].name, tuple(shape)) for key, shape in shapes.items()}
     ours = read_stored_variables(export / "1")
     assert {key: (each.dtype, each.shape) for key, each in ours.items()} == theirs
     for key in ours:

@@ -23,9 +23,8 @@ def test_an_archive_has_the_containers_layout_its_own_hash_and_size_and_tells_pr
     inputs: ArchiveInputs, tmp_path: Path
 ) -> None:
     told: list[tuple[int, int]] = []
-    packed = pack(
-        inputs, tmp_path / "model.tar.gz", progress=lambda done, all_: told.append((done, all_))
-    )
+    target = tmp_path / "model.tar.gz"
+    packed = pack(inputs, target, progress=lambda done, all_: told.append((done, all_)))
     with tarfile.open(packed.path) as opened:
         assert opened.getnames() == [
             "code", "code/inference.py", "ranker", "ranker/1", "ranker/1/saved_model.pb",

@@ -48,9 +48,8 @@ def made(folder: Path, content: Content, order: random.Random) -> None:
 
 
 def read(folder: Path) -> Content:
-    return {
-        path.name: read(path) if path.is_dir() else path.read_bytes() for path in folder.iterdir()
-    }
+    inside = folder.iterdir()
+    return {path.name: read(path) if path.is_dir() else path.read_bytes() for path in inside}
 
 
 def archive(folder: Path, content: Content, seed: int) -> Path:

@@ -22,9 +22,8 @@ class Packages:
     folder: Path
 
     def __post_init__(self) -> None:
-        self.house, self.code, self.wheels = (
-            self.folder / name for name in ("house", "code", "wheels")
-        )
+        names = ("house", "code", "wheels")
+        self.house, self.code, self.wheels = (self.folder / name for name in names)
         self.lock_file = self.code / LOCK
 
     def require(self, text: str) -> None:

@@ -38,10 +38,8 @@ def spec(dtype: str, shape: Shape) -> TensorInfo:
 def signature(
     inputs: dict[str, TensorInfo], outputs: dict[str, TensorInfo], **more: Any
 ) -> SignatureInfo:
-    method = more.pop("method", "predict")
-    return SignatureInfo(
-        inputs=inputs, outputs=outputs, method=f"tensorflow/serving/{method}", **more
-    )
+    method = f"tensorflow/serving/{more.pop('method', 'predict')}"
+    return SignatureInfo(inputs=inputs, outputs=outputs, method=method, **more)
 
 
 def model(**signatures: SignatureInfo) -> SavedModelInfo:
@@ -240,11 +238,11 @@ def test_a_request_that_batching_refuses_is_refused() -> None:
 def test_batching_needs_an_open_first_dimension(
     inputs: dict[str, Shape], outputs: dict[str, Shape], why: str | None
 ) -> None:
-    one = signature(
-        {name: spec("float32", shape) for name, shape in inputs.items()},
-        {name: spec("float32", shape) for name, shape in outputs.items()},
+    given, returned = (
+        {name: spec("float32", shape) for name, shape in shapes.items()}
+        for shapes in (inputs, outputs)
     )
-    assert explain_unbatchable(one) == why
+    assert explain_unbatchable(signature(given, returned)) == why
 
 
 def test_examples_of_a_classifier_are_its_rows_and_others_are_refused() -> None:

@@ -165,17 +165,14 @@ def test_a_submodule_that_a_package_has_is_no_finding(code: Path) -> None:
 def test_a_relative_import_outside_its_package_is_a_finding(code: Path) -> None:
     write(code, f"from . import words\n{HANDLER}")
     write(code, "", "words.py")
-    assert found(code) == [
-        "inference.py:1: uses a relative import outside a package; import it by its name alone"
-    ]
+    outside = "uses a relative import outside a package; import it by its name alone"
+    assert found(code) == [f"inference.py:1: {outside}"]
     for dots in ["..", "." * 50]:
         write(code, f"import features.scale\n{HANDLER}")
         write(code, "", "features/__init__.py")
         write(code, f"from {dots} import words\n", "features/scale.py")
         write(code, "", "words.py")
-        assert found(code) == [
-            "features/scale.py:1: uses a relative import outside a package; import it by its name alone"
-        ]
+        assert found(code) == [f"features/scale.py:1: {outside}"]
 
 
 def test_what_requirements_name_is_no_finding_unless_lib_is_beside_them(code: Path) -> None:

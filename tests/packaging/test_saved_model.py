@@ -253,9 +253,8 @@ def test_the_tags_in_a_refusal_are_few(tmp_path: Path) -> None:
     for tags, shown in cases:  # of a graph each
         content = b"\x08\x01"
         for some in tags:
-            graph = (
-                wire.MetaGraphDef(meta_info_def={"tags": some}).SerializeToString() if some else b""
-            )
+            message = wire.MetaGraphDef(meta_info_def={"tags": some})
+            graph = message.SerializeToString() if some else b""
             content += b"\x12" + encode_varint(len(graph)) + graph
         (tmp_path / "saved_model.pb").write_bytes(content)
         with pytest.raises(PackagingError) as refused:

@@ -159,13 +159,11 @@ PATH_RESTORED = Model(
     main_op="file",
     restore="restore",
 )
-FED_AT_LOADING = Model(
-    [X, ("y", "Neg", ["x"]), ("k", "Placeholder", []), ("i", "NoOp", ["k"])], main_op="i"
-)
+Y: Node = ("y", "Neg", ["x"])
+FED_AT_LOADING = Model([X, Y, ("k", "Placeholder", []), ("i", "NoOp", ["k"])], main_op="i")
 WORKER, SERVER = "/job:worker/task:0", "/job:ps/task:1"
-ON_SERVER = Model(
-    CALL, functions=functions("n:y:0", ("n", "Neg", ["a"])), calls=TO_F, devices={"n": SERVER}
-)
+NEGATE = functions("n:y:0", ("n", "Neg", ["a"]))
+ON_SERVER = Model(CALL, functions=NEGATE, calls=TO_F, devices={"n": SERVER})
 FAULTS_OF_LOADING: dict[str, tuple[Model, str, str]] = {
     "a path in a restored variable": (PATH_RESTORED, "path", "v"),
     "a placeholder of the initialization": (FED_AT_LOADING, "placeholder", "k"),
@@ -273,10 +271,8 @@ def test_a_graph_of_too_many_nodes_is_not_followed(
 def test_the_sentence_names_some_and_counts_the_rest() -> None:
     names = ("a", "b", "c", "d", "e")
     problem, fix = describe_unfilled(Unfilled(signature="s", kind="variable", names=names))
-    read = (
-        "signature 's' reads the variables a, b, c, and 2 more that nothing restores or initializes"
-    )
-    assert problem == f"{read}: its requests fail"
+    read = "signature 's' reads the variables a, b, c, and 2 more"
+    assert problem == f"{read} that nothing restores or initializes: its requests fail"
     assert fix.startswith("export a Keras model with model.export(FOLDER) instead of")
     problem, _ = describe_unfilled(Unfilled(signature="", kind="device", names=("/job:worker",)))
     needed = "the graph needs the device /job:worker, which the container does not have"

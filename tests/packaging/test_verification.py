@@ -122,9 +122,8 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
     assert problem.startswith("code/.env: looks like an environment variable file")
     archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
-    assert problems(archive)[-1].startswith(
-        "code/requirements.txt:1: names the local path /home/me/a.whl"
-    )
+    local = "code/requirements.txt:1: names the local path /home/me/a.whl"
+    assert problems(archive)[-1].startswith(local)
     for switch in ["code/lib/one.py", "code/requirements.txt"]:
         (problem,) = problems(changed(good, without="code", add=file(switch)))
         assert "exists without code/inference.py" in problem
@@ -138,9 +137,8 @@ def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(g
     ):  # fmt: skip
         right = f"code/{name.rpartition('/')[2].lower()}"
         (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
-        assert problem == (
-            f"{name}: the image reads only {right} at the archive's root; move it to {right}"
-        )
+        only = f"the image reads only {right} at the archive's root"
+        assert problem == f"{name}: {only}; move it to {right}"
     for name in ["code/pkg/inference.py", "code/lib/pkg/inference.py", "1/assets/inference.py"] + [
         "1/assets.extra/requirements.txt",
         "docs/requirements.txt",

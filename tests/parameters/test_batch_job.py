@@ -120,14 +120,12 @@ def test_every_key_is_in_the_request_which_botocore_takes(project: Path) -> None
     for keys in cases:
         model = botocore.session.get_session().get_service_model("sagemaker")
         shape = model.operation_model("CreateTransformJob").input_shape
-        request = nightly(project, HANDLER, **keys).build_request(
-            job_name="job", model_name="model"
-        )
+        job = nightly(project, HANDLER, **keys)
+        request = job.build_request(job_name="job", model_name="model")
         assert ParamValidator().validate(request, shape).generate_report() == ""
 
-    request = nightly(project).build_request(
-        job_name="job", model_name="model", input_uri="s3://a/b", output_uri="s3://c/d"
-    )
+    places = {"input_uri": "s3://a/b", "output_uri": "s3://c/d"}
+    request = nightly(project).build_request(job_name="job", model_name="model", **places)
     source = request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
     assert (source, request["TransformOutput"]["S3OutputPath"]) == ("s3://a/b", "s3://c/d")
 

@@ -67,10 +67,8 @@ def test_components_share_a_fleet_and_each_has_copies() -> None:
 
 def test_a_pool_runs_its_own_settings_on_each_type() -> None:
     own = {"instance_type": "ml.g5.xlarge", "container": {"tfs_processes": 1}}
-    pools, shared = (
-        [{"instance_type": "ml.g6.xlarge"}, own],
-        {"tfs_processes": 4, "gunicorn_workers": 3},
-    )
+    pools = [{"instance_type": "ml.g6.xlarge"}, own]
+    shared = {"tfs_processes": 4, "gunicorn_workers": 3}
     found = variant(instance_type=None, instance_pools=pools, container=shared)
     assert found.instance_types == ("ml.g6.xlarge", "ml.g5.xlarge")
     settings = [each.container for each in found.variants_per_type]
@@ -103,9 +101,8 @@ def test_shares_are_of_the_weights_and_a_stack_is_named_after_the_service() -> N
     assert told == [0.75, 0.25, 1, None]
     assert environment_of(variants={"a": variant(weight=0)}).compute_share("a") is None
     assert build_stack_name("prod", environment_of(), "data") == "prod-data"
-    assert build_stack_name("prod", environment_of(service="search"), "endpoint") == (
-        "search-prod-endpoint"
-    )
+    of_service = environment_of(service="search")
+    assert build_stack_name("prod", of_service, "endpoint") == "search-prod-endpoint"
 
 
 def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
@@ -125,10 +122,8 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
 
     limit = environment_of().kind.request_bytes
     accepted = {"request-too-large": "a proxy of ours takes them"}
-    sizes = [
-        environment_of(traffic={"request_bytes": size}, acknowledge=reason)
-        for size, reason in ((limit + 1, accepted), (limit, accepted), (limit + 1, {}))
-    ]
+    cases = ((limit + 1, accepted), (limit, accepted), (limit + 1, {}))
+    sizes = [environment_of(traffic={"request_bytes": n}, acknowledge=why) for n, why in cases]
     assert [each.acknowledged_request_bytes for each in sizes] == [limit + 1, None, None]
 
 
@@ -207,12 +202,9 @@ def test_a_price_that_the_file_states_is_of_its_region_and_date() -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 def test_a_price_that_the_file_does_not_state_is_the_catalogs(region: str) -> None:
-    assert OWN.find_instance_price("ml.m5.xlarge", region) == catalog.find_price(
-        "ml.m5.xlarge", region
-    )
+    m5, c5 = (catalog.find_price(f"ml.{kind}.xlarge", region) for kind in ("m5", "c5"))
+    assert OWN.find_instance_price("ml.m5.xlarge", region) == m5
     none = Prices()
-    assert none.find_instance_price("ml.c5.xlarge", region) == catalog.find_price(
-        "ml.c5.xlarge", region
-    )
+    assert none.find_instance_price("ml.c5.xlarge", region) == c5
     assert none.find_data_price(region) == catalog.find_data_price(region)
     assert none.find_serverless_price(region) == catalog.find_serverless_price(region)

@@ -183,9 +183,8 @@ def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> N
 
 
 def test_a_file_not_toml_says_where_and_a_bad_name_or_number_what(environment: Environment) -> None:
-    assert said(environment, 'account = "1\n')[0].problem == (
-        "not TOML: Illegal character '\\n' (at line 1, column 13)"
-    )
+    wrong = "not TOML: Illegal character '\\n' (at line 1, column 13)"
+    assert said(environment, 'account = "1\n')[0].problem == wrong
     for line, remedy in [
         ("account = 012345678901",
          'quote it: account = "012345678901", or leave out the leading zeros of a number'),

@@ -97,10 +97,8 @@ def test_workers_run_with_code_alone(project: Path) -> None:
         environment = valid(overlaid(project, lines)).environment
         assert find_placement(environment, "primary") is None
         assert list_placements(environment) == ()
-    pools = (
-        'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
-        ' { instance_type = "ml.g5.xlarge" }]'
-    )
+    kinds = '{ instance_type = "ml.none.xlarge" }, { instance_type = "ml.g5.xlarge" }'
+    pools = f"variants.primary.instance_pools = [{kinds}]"
     environment = valid(overlaid(project, pools)).environment
     assert find_placement(environment, "primary") is None
     assert [each.pool for each in list_variant_placements(environment, "primary")] == [1]
@@ -134,9 +132,8 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     assert second.build_key("weight") == f"{table}.weight"
     assert (second.machine_key, second.host) == (second.build_key("instance_type"), "primary")
     assert placed(project, "").build_key("instance_type") == "variants.primary.instance_type"
-    serverless = VALID.replace(
-        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
-    )
+    keys = "serverless = { memory_mib = 2048, max_concurrency = 4 }"
+    serverless = VALID.replace('instance_type = "ml.c5.xlarge"', keys)
     (project / "environments" / "prod.toml").write_text(serverless)
     (file,) = load(project, project / "environments")
     less = find_placement(valid(file).environment, "primary")

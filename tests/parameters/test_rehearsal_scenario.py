@@ -58,9 +58,8 @@ def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environmen
 
 def test_no_request_waits_longer_than_sagemaker_or_than_the_queue_is(environment: Read) -> None:
     assert day(environment()).model.queue == 60 * 50  # InvokeEndpoint waits 60 s
-    batching = (
-        "[variants.primary.container.batching]\nmax_batch_size = 2\nmax_enqueued_batches = 4\n"
-    )
+    table = "[variants.primary.container.batching]"
+    batching = f"{table}\nmax_batch_size = 2\nmax_enqueued_batches = 4\n"
     bounded = day(environment(VALID + batching)).model.queue
     # 4 batches of 2 rows wait; the image adds to these what its workers hold.
     assert 8 <= bounded < 3000
@@ -107,14 +106,11 @@ def test_what_is_not_stated_is_a_range_and_its_keys_are_named(
     environment: Read, lines: str, pairs: list[tuple[int, int]], missing: list[str]
 ) -> None:
     found = placed(environment(f"{VALID}{lines}\n"))
-    assert [
-        (round(pace.start_seconds), pace.metric_delay_seconds)
-        for pace in list_scaling_delays(found)
-    ] == pairs
+    paces = list(list_scaling_delays(found))
+    assert [(round(pace.start_seconds), pace.metric_delay_seconds) for pace in paces] == pairs
     assert list_missing_keys(found) == [f"variants.primary.{key}" for key in missing]
-    assert [pace.start_minutes for pace in list_scaling_delays(found)] == [
-        -(-start // 60) for start, _ in pairs
-    ]  # a started minute counts
+    # A started minute counts.
+    assert [pace.start_minutes for pace in paces] == [-(-start // 60) for start, _ in pairs]
 
 
 def test_a_pace_that_is_given_is_that_of_the_day(environment: Read) -> None:

@@ -77,9 +77,8 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
         {"above_rps": 9, "change": 3}, {"above_rps": 5, "change": 1},
         {"below_rps": 2, "change": -1}, {"below_rps": 1, "change": -2},
     ]  # fmt: skip
-    out, back = build_step_policies(
-        Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30
-    )
+    scaling = Scaling.model_validate({"steps": steps})
+    out, back = build_step_policies(scaling, WAITS, period_seconds=30)
     assert (out.name, out.bound_rps, back.name, back.bound_rps) == ("Out", 5, "In", 2)
     ways = [each.policy["StepScalingPolicyConfiguration"] for each in (out, back)]
     assert {each["AdjustmentType"] for each in ways} == {"ChangeInCapacity"}
@@ -94,10 +93,9 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
         {upper: (1 - 2) * 30, "ScalingAdjustment": -2},
     ]
     alarms = [out.alarm, back.alarm]
-    assert [(each["ComparisonOperator"], each["Threshold"]) for each in alarms] == [
-        ("GreaterThanOrEqualToThreshold", 5 * 30),
-        ("LessThanOrEqualToThreshold", 2 * 30),
-    ]
+    conditions = [(each["ComparisonOperator"], each["Threshold"]) for each in alarms]
+    above, below = ("GreaterThanOrEqualToThreshold", 150), ("LessThanOrEqualToThreshold", 60)
+    assert conditions == [above, below]  # 5 and 2 a second, in 30 s
     # Two periods of 30 s in each minute.
     assert [each["EvaluationPeriods"] for each in alarms] == [2 * out.minutes, 2 * back.minutes]
     only_up = Scaling.model_validate({"steps": steps[:2]})
@@ -151,10 +149,9 @@ def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environ
              "ScheduledActionName": "Scheduled1", "Timezone": "UTC"},
         ],
     }  # fmt: skip
-    assert {
-        name: (policy["PolicyName"], policy["ScalingTargetId"])
-        for name, policy in found.policies.items()
-    } == {name: (name, "Target") for name in ("Tracking", "Concurrency", "StepsOut", "StepsIn")}
+    named = [(n, p["PolicyName"], p["ScalingTargetId"]) for n, p in found.policies.items()]
+    expected = ("Tracking", "Concurrency", "StepsOut", "StepsIn")
+    assert sorted(named) == sorted((name, name, "Target") for name in expected)
     shown = [
         (alarm["AlarmName"], alarm.get("AlarmActions"), alarm["MetricName"], alarm["Threshold"],
          alarm["EvaluationPeriods"], alarm["Period"])
@@ -195,9 +192,8 @@ def test_a_day_of_what_sleeps_scales_copies_and_of_what_is_held_nothing(environm
 
 
 def test_cooldowns_are_the_tables_or_follow_the_start() -> None:
-    stated = choose_cooldowns(
-        Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2), 500
-    )
+    both = Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2)
+    stated = choose_cooldowns(both, 500)
     assert (stated.out_seconds, stated.in_seconds) == (1, 2)
     slow, fast = choose_cooldowns(Scaling(), 900), choose_cooldowns(Scaling(), 100)
     assert slow.out_seconds > fast.out_seconds

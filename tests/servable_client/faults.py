@@ -117,9 +117,8 @@ def ran(way: Way, calls: int, seed: int, made: Certificates, threads: int = 8) -
         nobody = f"http{'s' if tls else ''}://127.0.0.1:{taken.getsockname()[1]}"
         server = FaultyServer(Drawn(seed, tls), made.chain if tls else None)
         told = {"connections": threads, "timeout_seconds": TIMEOUT_SECONDS, "sleep": shortly}
-        there, not_there = (
-            stack.enter_context(endpoint_of(way, url, **told)) for url in (server.url, nobody)
-        )
+        opened = (endpoint_of(way, url, **told) for url in (server.url, nobody))
+        there, not_there = map(stack.enter_context, opened)
         drawn = random.Random(seed)
         to_nobody = {call for call in range(calls) if drawn.randrange(100) < TO_NOBODY_PER_100}
 

@@ -222,9 +222,8 @@ class FaultyServer:
         answer = answering({"y": x * 2 + 1}).body
         whole = _message(200, answer, f"Content-Type: {PROTOBUF}\r\n".encode())
         start = whole.index(b"\r\n\r\n") + 4
-        chunked = whole[:start].replace(
-            f"Content-Length: {len(answer)}".encode(), b"Transfer-Encoding: chunked"
-        )
+        length = f"Content-Length: {len(answer)}".encode()
+        chunked = whole[:start].replace(length, b"Transfer-Encoding: chunked")
         chunk = b"%x\r\n%s\r\n" % (len(answer), answer)
         sent = {
             "half a status line": whole[:7],

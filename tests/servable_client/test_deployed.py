@@ -23,6 +23,7 @@ pytestmark = pytest.mark.long
 NAME = "ranker"
 ARRAYS, ANSWER = golden()
 REQUEST = (RANKER / "golden" / "request-columnar.json").read_bytes()
+PATIENT = {"Delay": 1, "MaxAttempts": 100}
 CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
 
 
@@ -38,9 +39,8 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         embedded.client("s3").upload_file(str(archive), "archives", "model.tar.gz")
         cloudformation = embedded.client("cloudformation")
         cloudformation.create_stack(StackName="stack", TemplateBody=json.dumps(template))
-        cloudformation.get_waiter("stack_create_complete").wait(
-            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
-        )
+        waiter = cloudformation.get_waiter("stack_create_complete")
+        waiter.wait(StackName="stack", WaiterConfig=PATIENT)
         yield embedded
 
 
@@ -83,9 +83,8 @@ def test_what_is_not_there_or_has_a_wrong_shape_has_its_error(ranker: Endpoint) 
 
 
 def test_plain_boto3_gets_an_answer(environment: None) -> None:
-    answer = boto3.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName=NAME, ContentType="application/json", Body=REQUEST
-    )
+    client = boto3.client("sagemaker-runtime")
+    answer = client.invoke_endpoint(EndpointName=NAME, ContentType="application/json", Body=REQUEST)
     close(json.loads(answer["Body"].read())["outputs"])
 
 
@@ -131,9 +130,8 @@ def queue(aws: LocalAws) -> str:
     pytest.importorskip("servable_local.aws.sagemaker.stored_invocations", reason=reason)
     sagemaker = aws.client("sagemaker")
     aws.client("s3").create_bucket(Bucket="queue")
-    config = sagemaker.describe_endpoint_config(
-        EndpointConfigName=sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
-    )
+    name = sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
     (variant,) = config["ProductionVariants"]
     sagemaker.create_endpoint_config(
         EndpointConfigName="queue", ProductionVariants=[variant],
@@ -141,9 +139,7 @@ def queue(aws: LocalAws) -> str:
                                                "S3FailurePath": "s3://queue/failures"}},
     )  # fmt: skip
     sagemaker.create_endpoint(EndpointName="queue", EndpointConfigName="queue")
-    sagemaker.get_waiter("endpoint_in_service").wait(
-        EndpointName="queue", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
-    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="queue", WaiterConfig=PATIENT)
     return "queue"
 
 

@@ -45,9 +45,8 @@ def test_the_errors_of_the_page_are_those_of_the_code() -> None:
         assert hasattr(servable_client, name)
     tree = set(re.findall(r"── (\w+)", errors.__doc__ or ""))
     assert tree - {"BusyError", "UnansweredError"} <= {*re.findall(r"\w+", PAGE)}
-    kinds = {
-        n for n, var in vars(errors).items() if isinstance(var, type) and issubclass(var, Exception)
-    }
+    classes = {name: var for name, var in vars(errors).items() if isinstance(var, type)}
+    kinds = {name for name, kind in classes.items() if issubclass(kind, Exception)}
     assert tree | {"PredictionError"} == kinds
 
 

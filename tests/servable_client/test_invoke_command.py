@@ -70,9 +70,8 @@ def test_without_body_and_golden_one_is_asked_for(server: Server, run: Run, proj
         ("[models.ranker]\n", "models.ranker has no golden request; pass --body FILE"),
         (GOLDEN.format("json"), "doesn't exist"),
     ]:
-        (project / "environments" / "prod.toml").write_text(
-            VALID.replace("[models.ranker]\n", lines)
-        )
+        text = VALID.replace("[models.ranker]\n", lines)
+        (project / "environments" / "prod.toml").write_text(text)
         assert said in str(run("--url", server.url).exception)
         assert server.received == []
 

@@ -92,9 +92,8 @@ def test_the_signature_is_in_a_json_body_and_an_inference_id_has_at_most_64_char
     connect().predict(x=X, inference_id="a" * 64)
     with pytest.raises(BadInputError, match="64"):
         connect().predict(x=X, inference_id="a" * 65)
-    server.answer = lambda received: Reply(
-        200, b'{"outputs": [1]}', {"Content-Type": "application/json"}
-    )
+    one = Reply(200, b'{"outputs": [1]}', {"Content-Type": "application/json"})
+    server.answer = lambda received: one
     connect().predict(x=X, signature="s", format="json")
     assert b'"signature_name":"s"' in server.received[-1].body
 
@@ -143,9 +142,8 @@ def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
 
     server.received.clear()
     server.answer = lambda received: reply if len(server.received) == 1 else doubled(received)
-    np.testing.assert_array_equal(
-        connect(retry_unsafe=True, sleep=lambda seconds: None).predict(x=X)["y"], X * 2
-    )
+    repeating = connect(retry_unsafe=True, sleep=lambda seconds: None)
+    np.testing.assert_array_equal(repeating.predict(x=X)["y"], X * 2)
 
 
 def test_what_is_wrong_is_never_sent_again_unsafe(server: Server, connect: Connect) -> None:
@@ -233,10 +231,8 @@ def test_throttling_holds_back_the_other_requests(server: Server, connect: Conne
 
 @pytest.mark.parametrize("missing", ["credentials", "region"])
 def test_what_boto3_lacks_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = (
-        ("AWS_ACCESS_KEY_ID",) if missing == "credentials" else ("AWS_REGION", "AWS_DEFAULT_REGION")
-    )
-    for name in names:
+    regions = ["AWS_REGION", "AWS_DEFAULT_REGION"]
+    for name in regions if missing == "region" else ["AWS_ACCESS_KEY_ID"]:
         monkeypatch.delenv(name)
     with pytest.raises(PredictionError, match=missing), Endpoint("ranker") as endpoint:
         endpoint.predict(x=X)

@@ -220,9 +220,8 @@ def test_a_constant_as_long_as_a_part_is_no_rows(rows: int, split: Any, same: bo
 def test_parts_of_two_rows_or_more_are_not_all_alike(rows: int, size: int, by_bytes: bool) -> None:
     split = Split(bytes=size) if by_bytes else Split(rows=size)
     parts = cut_into_parts({"x": np.arange(rows, dtype=np.uint16).astype(np.uint8)}, split)
-    assert [int(one) for part in parts for one in part.arrays["x"]] == [
-        n % 256 for n in range(rows)
-    ]
+    values = [int(one) for part in parts for one in part.arrays["x"]]
+    assert values == [n % 256 for n in range(rows)]
     made = [len(part.rows) for part in parts]
     assert len(made) == 1 or len(set(made)) > 1
     assert max(made) <= size

@@ -38,10 +38,8 @@ def ask(server: FakeModelServer) -> Ask:
         **told: Any,
     ) -> tuple[int, bytes, str]:
         handler = handlers.setdefault((settings, hooks), Handler(settings, hooks, server.variables))
-        context = server.context(
-            request_content_type=content_type, content_length=len(body), **told
-        )
-        return answer_of(handler, body, context)
+        told |= {"request_content_type": content_type, "content_length": len(body)}
+        return answer_of(handler, body, server.context(**told))
 
     return call
 

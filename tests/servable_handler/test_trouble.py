@@ -34,9 +34,8 @@ BACK_WITHIN_SECONDS = 2.0
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointProcess]:
     """Two model servers, and requests with a deadline of 2 s."""
-    archive = packed(
-        tmp_path_factory.mktemp("trouble") / "model.tar.gz", {"ranker": RANKER / "model"}
-    )
+    folder = tmp_path_factory.mktemp("trouble")
+    archive = packed(folder / "model.tar.gz", {"ranker": RANKER / "model"})
     variables = {"SAGEMAKER_TFS_INSTANCE_COUNT": "2", "SERVABLE_REQUEST_TIMEOUT_SECONDS": "2"}
     with launch(archive, variables) as process:
         yield process

@@ -149,9 +149,8 @@ class Fleet:
     @property
     def reasons(self) -> list[str]:
         """Codes of what was not scaled."""
-        return [
-            one["NotScaledReasons"][0]["Code"] for one in self.told if "NotScaledReasons" in one
-        ]
+        told = (one["NotScaledReasons"] for one in self.told if "NotScaledReasons" in one)
+        return [reasons[0]["Code"] for reasons in told]
 
 
 def tracked(

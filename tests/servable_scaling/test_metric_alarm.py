@@ -124,13 +124,10 @@ class Few(Numbers):
 # 10 / percentile below it.
 def test_a_percentile_of_few_samples_can_be_left_unjudged_and_nothing_else() -> None:
     for percentile, enough in [("p99", 1000), ("p90", 100), ("p50", 20), ("p40", 25), ("p10", 100)]:
-        ignoring = rule(
-            Statistic=None, ExtendedStatistic=percentile, EvaluateLowSampleCountPercentile="ignore"
-        )
-        judged = [
-            ignoring.evaluate(Few(enough + more), at(5), "OK") is not None for more in (-1, 1)
-        ]
-        assert judged == [False, True]
+        few = {"ExtendedStatistic": percentile, "EvaluateLowSampleCountPercentile": "ignore"}
+        ignoring = rule(Statistic=None, **few)
+        judged = [ignoring.evaluate(Few(enough + more), at(5), "OK") for more in (-1, 1)]
+        assert [one is not None for one in judged] == [False, True]
 
     for more in [
         {"EvaluateLowSampleCountPercentile": "evaluate", "ExtendedStatistic": "p99"},

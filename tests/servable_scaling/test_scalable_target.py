@@ -76,9 +76,8 @@ def test_a_tracking_policy_scales_in_unless_disabled_with_cooldowns_of_300_secon
         ({}, (0, 7)),
         ({"ScaleOutCooldown": None, "ScaleInCooldown": None}, (300, 300)),
     ]:
-        policy = parse_scaling_policy(
-            {"PolicyName": "p", "TargetTrackingScalingPolicyConfiguration": configuration(**more)}
-        )
+        kind = "TargetTrackingScalingPolicyConfiguration"
+        policy = parse_scaling_policy({"PolicyName": "p", kind: configuration(**more)})
         assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == cooldowns
 
 
@@ -111,9 +110,8 @@ def test_steps_that_meet_are_taken_in_any_order() -> None:
 
 
 def action(**more: Any) -> ScheduledAction:
-    return ScheduledAction.from_properties(
-        {"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more}
-    )
+    given = {"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more}
+    return ScheduledAction.from_properties(given)
 
 
 def test_a_scheduled_action_may_name_one_bound_and_its_times_in_utc() -> None:

@@ -181,10 +181,9 @@ def test_what_runs_is_told_in_awss_words() -> None:
 def test_it_succeeds_with_the_instances_or_fails_with_a_reason() -> None:
     fleet = _stepped(5)
     fleet.run(range(1, 7), Numbers(Use=[60, 10]))
-    assert (fleet.told[0]["StatusMessage"], fleet.told[0]["EndTime"]) == (
-        "Successfully set desired instance count to 6. Change successfully fulfilled by sagemaker.",
-        at(6),
-    )
+    words = "Successfully set desired instance count to 6. Change successfully fulfilled by "
+    told = (fleet.told[0]["StatusMessage"], fleet.told[0]["EndTime"])
+    assert told == (f"{words}sagemaker.", at(6))
 
     fleet = _stepped()
     fleet.run([1], Numbers(Use=[60, 10]))
@@ -334,6 +333,5 @@ def test_the_smallest_scale_in_wins_unless_scale_out_is_suspended() -> None:
 # https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html (2026-11-24)
 def test_only_a_larger_scale_out_adds_in_a_cooldown() -> None:
     # 4 at 3 and 5 at 6, both from 2; 130 wants 6 from 2, which is larger: 11 from the 4 before the newest.
-    assert tracked(
-        2, range(1, 12), [100, 100, 100, 100, 100, 120, 120, 120, 130], ScaleOutCooldown=600
-    ) == {3: 4, 6: 5, 9: 11}
+    use = [100, 100, 100, 100, 100, 120, 120, 120, 130]
+    assert tracked(2, range(1, 12), use, ScaleOutCooldown=600) == {3: 4, 6: 5, 9: 11}

@@ -40,11 +40,9 @@ def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
 
 
 def test_a_target_of_70_has_alarms_at_70_and_63_or_a_sum_of_invocations() -> None:
-    assert [alarm["Threshold"] for alarm in _alarms().values()] == [70, 63]
-    assert [alarm["AlarmName"] for alarm in _alarms().values()] == [
-        f"TargetTracking-{RESOURCE}-AlarmHigh-uuid",
-        f"TargetTracking-{RESOURCE}-AlarmLow-uuid",
-    ]
+    shown = [(each["Threshold"], each["AlarmName"]) for each in _alarms().values()]
+    name = f"TargetTracking-{RESOURCE}-Alarm"
+    assert shown == [(70, f"{name}High-uuid"), (63, f"{name}Low-uuid")]
     assert list(_alarms(DisableScaleIn=True)) == ["AlarmHigh"]
 
     predefined = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}

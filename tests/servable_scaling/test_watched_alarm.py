@@ -44,9 +44,7 @@ def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew_but_once()
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     watched.update_state(numbers, at(3))
-    watched.update_state(
-        numbers, at(7)
-    )  # looks at five minutes, from the last one that is there on
+    watched.update_state(numbers, at(7))  # five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))

@@ -1,6 +1,7 @@
 """servable_tensors/npy.py and npz.py: NumPy's own files both ways, and every damage a 400 or 413."""
 
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -46,9 +47,8 @@ GOOD = npy(np.zeros(3, np.float32))
 
 
 def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
-    return (
-        b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text.encode() + rest
-    )
+    length = len(text).to_bytes(2, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + rest
 
 
 @pytest.mark.parametrize(("body", "words"), [
@@ -76,11 +76,9 @@ def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
     (npy(np.array([{}])), "it holds object"),
 ])  # fmt: skip
 def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
-    with pytest.raises(TensorError) as raised:
+    with pytest.raises(TensorError, match=re.escape(words)) as raised:
         from_npy(body, "x")
-    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
-        raised.value
-    )
+    assert convert_error(raised.value).status == 400
 
 
 def bomb(size: int, count: int = 1) -> bytes:

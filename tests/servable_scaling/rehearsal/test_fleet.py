@@ -84,9 +84,8 @@ def test_the_servers_are_the_rate_times_the_service_time_and_wait_by_formula() -
 
     share, delay, waits, each = compute_steady_part(InstanceModel(10, CONSTANT, 1000), 0.8, 1)
     assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
-    assert waits * each == pytest.approx(
-        compute_mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
-    )
+    wait = compute_mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
+    assert waits * each == pytest.approx(wait)
 
     assert compute_steady_part(InstanceModel(10, CONSTANT, 2), 0.99, 1)[3] == pytest.approx(0.2)
     for use in [0.995, 0.999, 1.5]:

@@ -32,10 +32,8 @@ def test_a_profile_goes_from_its_base_to_its_peak(name: ProfileName) -> None:
 
 
 def test_random_days_differ_by_a_tenth_and_come_up_to_half_an_hour_earlier_or_later() -> None:
-    flat = [
-        [math.log(one / 100) for one in generate_random_day([100.0] * 41, seed)]
-        for seed in range(600)
-    ]
+    days = (generate_random_day([100.0] * 41, seed) for seed in range(600))
+    flat = [[math.log(one / 100) for one in day] for day in days]
     for minute in (0, 40):
         spread = statistics.pstdev(day[minute] for day in flat)
         assert spread == pytest.approx(math.hypot(0.1, 0.05), rel=0.06)

@@ -274,13 +274,8 @@ def _build_header(entry: Entry) -> bytes:
 
 def build_command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list[str]:
     """Return the command that packs these inputs. The CDK CLI runs it only when it publishes."""
-    request = {
-        "key": expected_key,
-        **asdict(inputs),
-        "archives": archives,
-    }
-    folder = str(Path(__file__).parent)
-    return [sys.executable, folder, json.dumps(request, default=str)]
+    request = {"key": expected_key, **asdict(inputs), "archives": archives}
+    return [sys.executable, str(Path(__file__).parent), json.dumps(request, default=str)]
 
 
 def provide_archive(request: dict[str, Any]) -> Path:

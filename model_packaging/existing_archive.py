@@ -36,10 +36,7 @@ _MOST_GRAPH_BYTES = 1 << 31
 # Files in more folders than these are listed, but not unpacked: what is checked lies near the top.
 _MOST_FOLDERS = 100
 # A truncated gzip raises EOFError, a damaged one isal's own error: neither is a TarError.
-_DAMAGE = (
-    *(tarfile.TarError, EOFError, zlib.error),
-    *(gzip.BadGzipFile, _IsalError, ValueError),
-)
+_DAMAGE = (*(tarfile.TarError, EOFError, zlib.error), *(gzip.BadGzipFile, _IsalError, ValueError))
 _AGAIN = "pack it again"
 _READ = frozenset({"saved_model.pb", "variables.index", "tf_serving_warmup_requests"})
 # Larger assets, and larger files of variables, are not looked into.

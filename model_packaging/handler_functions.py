@@ -82,17 +82,13 @@ _STREAM = (
 _CALLED = {
     "handler": _Called("data", *_STREAM, _BODY),
     "input_handler": _Called("data", *_STREAM, _REQUEST),
-    "output_handler": _Called(
-        "response",
-        "a requests.Response, with response.content and response.json()",
-        frozenset({"read", "decode", "get", "items", "body"}),
-        _BODY,
-    ),
+    "output_handler": _Called("response",
+                              "a requests.Response, with response.content and response.json()",
+                              frozenset({"read", "decode", "get", "items", "body"}), _BODY),
     "preprocess": _Called("body", "bytes", frozenset({"read", "get", "items", "json"}), _ARRAYS),
-    "postprocess": _Called(
-        "tensors", _ARRAYS, frozenset({"read", "decode", "json", "content", "text"}), ""
-    ),
-}
+    "postprocess": _Called("tensors", _ARRAYS,
+                           frozenset({"read", "decode", "json", "content", "text"}), ""),
+}  # fmt: skip
 
 
 def find_function_faults(

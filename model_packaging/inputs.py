@@ -142,9 +142,8 @@ class Servable:
                 raise PackagingError(self.folder, problem, remedy)
             top = f"{self.name}/"
         versions = self.find_versions()
-        trees = [
-            self._list_version(f"{top}{number}", folder) for number, folder in versions.items()
-        ]
+        listed = ((f"{top}{number}", folder) for number, folder in versions.items())
+        trees = [self._list_version(name, folder) for name, folder in listed]
         own = Entry(self.name, self.folder, self.folder.stat())
         ignored: list[Path] = []
         if self.version is None:

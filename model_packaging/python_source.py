@@ -135,8 +135,7 @@ def _find_imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
             caught = any(_is_import_error_handler(handler) for handler in node.handlers)
             yield from _find_imports(node.body, optional=optional or caught)
             handled = (statement for handler in node.handlers for statement in handler.body)
-            rest = [*handled, *node.orelse, *node.finalbody]
-            yield from _find_imports(rest, optional=optional)
+            yield from _find_imports([*handled, *node.orelse, *node.finalbody], optional=optional)
         elif isinstance(node, ast.If) and is_never_true(node.test):
             yield from _find_imports(node.body, optional=True)
             yield from _find_imports(node.orelse, optional=optional)

@@ -113,7 +113,7 @@ RELEASE = (
     "examples/test_own_app_pipeline.py",
     "exports/",
     "fuzz/",
-    "packaging/test_archive_killed.py",
+    "packaging/test_archive_failures.py::test_killed",
     "packaging/test_dependencies.py",
     "pipelines/test_deploy_steps.py",
     "preflight/test_good_exports.py",
@@ -153,7 +153,6 @@ SHARING = (
         "tests/servable_local/container/",
         "tests/servable_tensors/",
         "tests/examples/test_ranker.py",
-        "tests/packaging/test_json_tensors.py",
         "tests/packaging/test_warm_up.py",
     ),
 )

@@ -26,10 +26,7 @@ RetentionDays = Literal[
 
 # https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html (2026-11-22)
 PolicyArn = Annotated[
-    str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[a-zA-Z0-9+=,.@_/-]{1,576}$",
-    ),
+    str, Field(pattern=r"^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[a-zA-Z0-9+=,.@_/-]{1,576}$")
 ]
 IamPath = Annotated[str, Field(pattern=r"^/([a-zA-Z0-9+=,.@_-]+/)+$", max_length=512)]
 

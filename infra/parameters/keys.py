@@ -82,17 +82,11 @@ def list_keys(key: tuple[str, ...]) -> list[str]:
 
 
 _TYPES = {
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "finite_number": "a finite number",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
+    "string_type": "a string", "int_type": "a whole number", "int_from_float": "a whole number",
+    "float_type": "a number", "bool_type": "true or false", "finite_number": "a finite number",
+    "list_type": "a list", "dict_type": "a table", "model_type": "a table",
     "model_attributes_type": "a table",
-}
+}  # fmt: skip
 # Pydantic's error -> the bound in its context, and its description.
 _BOUNDS = {
     "greater_than": ("gt", "more than {}"),
@@ -105,10 +99,8 @@ _BOUNDS = {
 # What a pattern requires, and a value that it takes, by a part of the pattern.
 FORMS = {
     ":(key|alias)/": ("a key's id, alias, or ARN", "alias/ranker"),
-    ":kms:": (
-        "a key's ARN, not an alias",
-        "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
-    ),
+    ":kms:": ("a key's ARN, not an alias",
+              "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001"),
     ":role/": ("a role's ARN", "arn:aws:iam::111111111111:role/serving"),
     ":policy/": ("a policy's ARN", "arn:aws:iam::111111111111:policy/boundary"),
     ":model-package/": ("GROUP/VERSION, or a model package's ARN", "ranker/3"),
@@ -116,10 +108,8 @@ FORMS = {
     "^sg-": ("a security group's id", "sg-0a1b2c3d4e5f60718"),
     "^/(": ("a path that begins and ends with a slash", "/service/ranker/"),
     "@": ("an e-mail address or an https address", "team@example.com"),
-    "^(cron": (
-        "cron(six fields), rate(number unit), or at(yyyy-mm-ddThh:mm:ss)",
-        "cron(0 7 ? * MON-FRI *)",
-    ),
+    "^(cron": ("cron(six fields), rate(number unit), or at(yyyy-mm-ddThh:mm:ss)",
+               "cron(0 7 ? * MON-FRI *)"),
     r"tar\.gz": ("s3://BUCKET/KEY.tar.gz", "s3://models/run-17/model.tar.gz"),
     "([^*?$]+/)?$": (
         "s3://BUCKET/ or s3://BUCKET/PREFIX/, with a slash at its end and without *, ? and $",
@@ -132,19 +122,15 @@ FORMS = {
     "^[0-9]{12}": ("12 digits in quotes", "111111111111"),
     "{2,4}(-": ("a Region's name", "eu-west-1"),
     "^[a-zA-Z][": ("1 to 63 letters, digits and hyphens, a letter first", "ranker"),
-    "(-*[": (
-        "1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
-        "ranker-prod",
-    ),
+    "(-*[": ("1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
+             "ranker-prod"),
     "x20-": ("printable ASCII characters", "application/json"),
     r"[^/\s": ("a folder's name without slashes and spaces", "ranker"),
     "^ml": ("an instance type", "ml.c5.xlarge"),
     "^[a-zA-Z_]": ("letters, digits and _, not beginning with a digit", "TABLE_NAME"),
-    r"\-a-zA-Z0-9]*": (
-        "1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
-        "ranker-2",
-    ),
-}
+    r"\-a-zA-Z0-9]*": ("1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
+                       "ranker-2"),
+}  # fmt: skip
 
 
 def describe_pattern(pattern: str) -> str:

@@ -121,22 +121,14 @@ WATCHED = {
         "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
         "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
         "p99-latency": ("p99 latency", "ModelLatency", "p99", "p99_latency_ms"),
-        OVERHEAD: (
-            "mean latency that SageMaker adds",
-            "OverheadLatency",
-            "Average",
-            "overhead_latency_ms",
-        ),
+        OVERHEAD: ("mean latency that SageMaker adds", "OverheadLatency", "Average",
+                   "overhead_latency_ms"),
     },
     "errors": {
         "4xx": ("requests answered 4xx", "Invocation4XXErrors", "Average", "error_4xx_percent"),
         "5xx": ("requests answered 5xx", "Invocation5XXErrors", "Average", "error_5xx_percent"),
-        "model-errors": (
-            "requests that the container failed",
-            "InvocationModelErrors",
-            "Average",
-            "model_error_percent",
-        ),
+        "model-errors": ("requests that the container failed", "InvocationModelErrors", "Average",
+                         "model_error_percent"),
     },
     # Scaling lowers the mean; memory and disk run out on the fullest instance first.
     "saturation": {
@@ -146,7 +138,7 @@ WATCHED = {
         "gpu": ("GPU", "GPUUtilization", "Average", "gpu_percent"),
         "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
     },
-}
+}  # fmt: skip
 PERCENTILES = tuple(alarm for alarm in WATCHED["latency"] if alarm != OVERHEAD)
 """Alarms on a percentile of the model's latency, from the lowest."""
 PERCENTILE_KEYS = tuple(WATCHED["latency"][alarm][-1] for alarm in PERCENTILES)

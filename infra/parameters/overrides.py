@@ -39,9 +39,8 @@ def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
     for option, given in options.items():
         environment, dot, key = option.partition(".")
         if dot and not set(environment) & set(":/@") and given is not None:
-            overrides.setdefault(environment, {})[key] = (
-                given if isinstance(given, str) else _write_toml(given)
-            )
+            text = given if isinstance(given, str) else _write_toml(given)
+            overrides.setdefault(environment, {})[key] = text
     return overrides
 
 
@@ -83,9 +82,8 @@ def split_key(dotted: str) -> KeyPath:
             open_quote = dotted[at : at + 1] in ("'", '"')
             raise ValueError("a quote isn't closed" if open_quote else "a part is empty")
         table = find_type(tuple(parts))
-        inside = (
-            unwrap_type(typing.get_args(table)[1]) if typing.get_origin(table) is dict else None
-        )
+        is_dict = typing.get_origin(table) is dict
+        inside = unwrap_type(typing.get_args(table)[1]) if is_dict else None
         if inside in (str, int, float) and not found[1]:
             return (*parts, dotted[at:])
         parts.append(next(iter(tomllib.loads(f"{found[0]} = 0"))) if found[1] else found[0])
@@ -126,8 +124,9 @@ def parse_value(text: str, key: tuple[str, ...]) -> Any:
         return text
     parsed = lines["value"]
     kind = find_type(key)
+    is_literal = typing.get_origin(kind) is typing.Literal
     takes_text = kind in (str, ProjectPath) or (
-        typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
+        is_literal and isinstance(typing.get_args(kind)[0], str)
     )
     return text if takes_text and not isinstance(parsed, str) else parsed
 

@@ -218,9 +218,8 @@ def choose_copy_cpus(whole: Instance, component: Component | None, parts: int) -
     if parts > 1:
         # In quarters, SageMaker's minimum, and not more than what the system leaves.
         cpus = max(1, math.floor(4 * (1 - SYSTEM_SHARE) * whole.vcpus / parts)) / 4
-        reason = (
-            f"an equal share for {parts} components, after a tenth of {whole.vcpus} for the system"
-        )
+        share = f"an equal share for {parts} components"
+        reason = f"{share}, after a tenth of {whole.vcpus} for the system"
     return choose_setting("cpus", component.cpus if component else None, cpus, reason)
 
 

@@ -102,9 +102,8 @@ def read_stated_day(traffic: Traffic) -> list[float] | None:
     if traffic.profile is None or traffic.peak_rps is None:
         return None
     quiet = BASE_SHARE * traffic.peak_rps if traffic.quiet_rps is None else traffic.quiet_rps
-    return build_profile(
-        traffic.profile, peak_rps=traffic.peak_rps, base_rps=min(quiet, traffic.peak_rps)
-    )
+    base_rps = min(quiet, traffic.peak_rps)
+    return build_profile(traffic.profile, peak_rps=traffic.peak_rps, base_rps=base_rps)
 
 
 def build_scenario(

@@ -12,12 +12,9 @@ from infra.policy.hosting import EndpointKind
 from infra.policy.update import Update
 
 CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".npy": "application/x-npy",
-    ".pb": "application/x-protobuf",
-}
+    ".json": "application/json", ".jsonl": "application/jsonlines", ".csv": "text/csv",
+    ".npy": "application/x-npy", ".pb": "application/x-protobuf",
+}  # fmt: skip
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html (2026-11-23)
 MOST_ALARMS = 10
@@ -108,9 +105,7 @@ class Rollout(Table):
         Golden requests have no variant.
         """
         kinds = ["5xx"] if alarms.p99_latency_ms is None else ["5xx", "latency"]
-        watched: list[tuple[str | None, str]] = [
-            (name, each) for name in variants for each in kinds
-        ]
+        watched: list[tuple[str | None, str]] = [(v, kind) for v in variants for kind in kinds]
         if self.golden_requests is not None:
             watched.append((None, "golden-requests"))
         if not self.rollback_on_4xx:

@@ -60,13 +60,11 @@ class TrackingPolicy:
 
     def properties(self, endpoint: str) -> Properties:
         """Return the policy's properties. `endpoint` is the name of the endpoint."""
-        specification: Properties = {
-            "PredefinedMetricSpecification": {"PredefinedMetricType": self.metric}
-        }
+        predefined = {"PredefinedMetricType": self.metric}
+        specification: Properties = {"PredefinedMetricSpecification": predefined}
         if self.metric is None:
             # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
-            dimensions = [{"Name": "EndpointName", "Value": endpoint}]
-            queue = _build_metric(BACKLOG, "Average", dimensions)
+            queue = _build_metric(BACKLOG, "Average", [{"Name": "EndpointName", "Value": endpoint}])
             specification = {"CustomizedMetricSpecification": queue}
         return {
             "PolicyType": "TargetTrackingScaling",
@@ -311,12 +309,9 @@ def build_step_policies(
 def _build_condition(comparison: str, threshold: float, periods: int, missing: str) -> Properties:
     """Return the condition of an alarm that fires after so many periods on end."""
     return {
-        "ComparisonOperator": comparison,
-        "Threshold": threshold,
-        "EvaluationPeriods": periods,
-        "DatapointsToAlarm": periods,
-        "TreatMissingData": missing,
-    }
+        "ComparisonOperator": comparison, "Threshold": threshold, "EvaluationPeriods": periods,
+        "DatapointsToAlarm": periods, "TreatMissingData": missing,
+    }  # fmt: skip
 
 
 def build_sleep_policies(minutes: int) -> Iterator[StepPolicy]:

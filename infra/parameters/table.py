@@ -67,10 +67,7 @@ Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$"
 # https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id-key-ARN
 KmsKeyArn = Annotated[
     str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$",
-        max_length=2048,
-    ),
+    Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$", max_length=2048),
     OR_TOKEN,
 ]
 
@@ -95,7 +92,5 @@ class ProjectPath(str):
 
 
 RoleArn = Annotated[
-    str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"),
-    OR_TOKEN,
+    str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"), OR_TOKEN
 ]

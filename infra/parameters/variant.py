@@ -301,8 +301,7 @@ def find_variant_machine(variant: Variant) -> Instance | None:
     Returns None if the type is unknown, or if the variant has neither a type nor a memory size.
     """
     try:
-        return find_machine(
-            variant.variants_per_type[0].instance_type, variant.serverless_memory_mib
-        )
+        instance_type = variant.variants_per_type[0].instance_type
+        return find_machine(instance_type, variant.serverless_memory_mib)
     except KeyError:
         return None

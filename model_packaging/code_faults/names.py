@@ -116,9 +116,8 @@ def _build_missing_finding(
     file: Path, line: int, own: Path, name: str, names: set[str]
 ) -> CodeFinding:
     close = difflib.get_close_matches(name, sorted(names), n=1)
-    remedy = (
-        f"did you mean {close[0]}?" if close else "define it there, or import it from elsewhere"
-    )
+    remedy = "define it there, or import it from elsewhere"
+    remedy = f"did you mean {close[0]}?" if close else remedy
     problem = f"imports {name} from {own.name}, which does not define it"
     return CodeFinding(file, line, problem, remedy)
 
@@ -318,9 +317,8 @@ def find_undefined_names(file: Path, source: bytes, python: str | None) -> list[
         messages.StringDotFormatMissingArgument,
     )
     try:
-        problems = checker.Checker(
-            tree, str(file), builtins=_OF_A_MODULE, withDoctest=False
-        ).messages
+        checked = checker.Checker(tree, str(file), builtins=_OF_A_MODULE, withDoctest=False)
+        problems = checked.messages
     except RecursionError:
         return []
     unread = set(_find_unevaluated(tree))

@@ -13,11 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from model_packaging.handler_functions import CodeFinding
-from model_packaging.python_source import (
-    extract_last_name,
-    find_single_assignments,
-    is_never_true,
-)
+from model_packaging.python_source import extract_last_name, find_single_assignments, is_never_true
 
 # The container's folders: where code/ is, and where it runs.
 CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"
@@ -97,9 +93,8 @@ class _Values:
     def find_missing_files(self) -> Iterator[_Fault]:
         """Yield files that the code reads, and that are certainly missing."""
         calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
-        reads = {
-            id(call): path for call in calls if (path := self._find_read_path(call)) is not None
-        }
+        paths = {id(call): self._find_read_path(call) for call in calls}
+        reads = {call: path for call, path in paths.items() if path is not None}
         # A path that goes elsewhere too may be written there: s3.download_file(…, path).
         elsewhere = {
             path

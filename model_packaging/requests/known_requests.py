@@ -329,8 +329,7 @@ def add_warm_up(servable: Servable, requests: Sequence[Path], *, folder: Path) -
         number: build_warm_up(servable.name, bodies, read(version))
         for number, version in servable.find_versions().items()
     }
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
-    target = folder / digest
+    target = folder / hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     for number, content in files.items():
         file = target / str(number) / WARM_UP.name
         if not file.is_file():

@@ -277,18 +277,8 @@ class GraphOperations:
 # SaveV2, …) aren't listed.
 # Source: tensorflow/core/ops/{io,lookup,dataset,experimental_dataset,summary}_ops.cc, read 2026-11-22
 FILE_INPUTS: Mapping[str, int] = {
-    "ReadFile": 0,
-    "WriteFile": 0,
-    "MatchingFiles": 0,
-    "InitializeTableFromTextFile": 1,
-    "InitializeTableFromTextFileV2": 1,
-    "TextLineDataset": 0,
-    "TFRecordDataset": 0,
-    "TFRecordDatasetV2": 0,
-    "FixedLengthRecordDataset": 0,
-    "FixedLengthRecordDatasetV2": 0,
-    "MatchingFilesDataset": 0,
-    "LoadDataset": 0,
-    "SaveDataset": 1,
-    "CreateSummaryFileWriter": 1,
-}
+    "ReadFile": 0, "WriteFile": 0, "MatchingFiles": 0, "InitializeTableFromTextFile": 1,
+    "InitializeTableFromTextFileV2": 1, "TextLineDataset": 0, "TFRecordDataset": 0,
+    "TFRecordDatasetV2": 0, "FixedLengthRecordDataset": 0, "FixedLengthRecordDatasetV2": 0,
+    "MatchingFilesDataset": 0, "LoadDataset": 0, "SaveDataset": 1, "CreateSummaryFileWriter": 1,
+}  # fmt: skip

@@ -130,9 +130,8 @@ class _Frame(Nodes):
         super().__init__(nodes)
         self._arguments = arguments
         # TensorFlow 2 passes an asset's path on through a variable.
-        self._assigned = {
-            node.input[0]: node.input[1] for node in nodes if node.op == b"AssignVariableOp"
-        }
+        assigning = (node for node in nodes if node.op == b"AssignVariableOp")
+        self._assigned = {node.input[0]: node.input[1] for node in assigning}
 
     def find_source(self, tensor: bytes) -> tuple[Any, int]:
         """Return (node, output number) that computes a tensor; node None if unknown."""

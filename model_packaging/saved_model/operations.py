@@ -34,12 +34,7 @@ from model_packaging.saved_model.graph_file import (
     read_node,
     reduce_attribute,
 )
-from model_packaging.saved_model.initialization import (
-    FILLS,
-    HOLDERS,
-    PLACEHOLDERS,
-    Initialization,
-)
+from model_packaging.saved_model.initialization import FILLS, HOLDERS, PLACEHOLDERS, Initialization
 from model_packaging.saved_model.reading import METHODS, select_served_graph
 from model_packaging.saved_model.unfilled import UnfilledReads
 from servable_tensors import wire

@@ -345,28 +345,22 @@ _FIXES: Mapping[str, tuple[str, str]] = {
         "export with main_op=tf.compat.v1.tables_initializer(), or with tf.saved_model.save of a "
         "tf.Module that holds the table",
     ),
-    "iterator": (
-        "that nothing initializes",
-        "export a graph whose inputs are placeholders instead of a tf.data iterator",
-    ),
-    "queue": (
-        "that nothing fills",
-        "export a graph whose inputs are placeholders instead of an input queue",
-    ),
+    "iterator": ("that nothing initializes",
+                 "export a graph whose inputs are placeholders instead of a tf.data iterator"),
+    "queue": ("that nothing fills",
+              "export a graph whose inputs are placeholders instead of an input queue"),
     "placeholder": (
         "that no input feeds",
         "add it to the inputs of the signature, or make it a tf.compat.v1.placeholder_with_default",
     ),
-    "path": (
-        "for the path of a table's file, which must be an asset",
-        "export the file as an asset: tf.saved_model.Asset(PATH), or a constant path in "
-        "tf.compat.v1.GraphKeys.ASSET_FILEPATHS",
-    ),
+    "path": ("for the path of a table's file, which must be an asset",
+             "export the file as an asset: tf.saved_model.Asset(PATH), or a constant path in "
+             "tf.compat.v1.GraphKeys.ASSET_FILEPATHS"),
     "device": (
         "which the container does not have",
         "export again with clear_devices=True, or outside tf.device and the cluster's strategy",
     ),
-}
+}  # fmt: skip
 
 
 def describe_unfilled(found: Unfilled) -> tuple[str, str]:

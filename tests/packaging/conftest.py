@@ -1,11 +1,21 @@
-"""A model and its code to pack in a moment."""
+"""A model and its code to pack in a moment, and the sentence of a refusal."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from model_packaging.inputs import ArchiveInputs, Servable
+from model_packaging.refusal import PackagingError
+
+
+def refusal(call: Callable[..., object], *given: Any, **more: Any) -> str:
+    """Return the sentence with which the call is refused."""
+    with pytest.raises(PackagingError) as caught:
+        call(*given, **more)
+    return str(caught.value)
 
 
 @pytest.fixture
@@ -15,9 +25,8 @@ def inputs(project: Path) -> ArchiveInputs:
     (project / "model" / "1" / "variables").mkdir(parents=True)
     (project / "model" / "1" / "saved_model.pb").write_bytes(b"a graph")
     (project / "model" / "1" / "variables" / "variables.index").write_bytes(b"index")
-    return ArchiveInputs(
-        servables=(Servable(name="ranker", folder=project / "model"),), code=project / "code"
-    )
+    folder = project / "model"
+    return ArchiveInputs(servables=(Servable(name="ranker", folder=folder),), code=project / "code")
 
 
 @pytest.fixture

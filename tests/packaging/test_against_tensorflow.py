@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import VocabularyTable
 from model_packaging.saved_model.operations import read_operations
 from model_packaging.saved_model.reading import read
 from model_packaging.saved_model.variables import read_stored_variables
 from tests.exports.exports import MODELS, SERVED
-from tests.packaging.test_initialization import VOCABULARIES, WITH_VARIABLES
+from tests.packaging.conftest import refusal
+from tests.packaging.test_operations import VOCABULARIES, WITH_VARIABLES
 from tests.packaging.test_saved_model import VOCABULARY
 
 pytestmark = pytest.mark.long
@@ -30,16 +30,12 @@ def read_tensors(
     tensors: Any, tf: Any
 ) -> dict[str, tuple[str, str, tuple[int | None, ...] | None]]:
     """Name, type and shape of TensorFlow's own messages."""
-    return {
-        key: (
-            one.name,
-            tf.dtypes.as_dtype(one.dtype).name,
-            None
-            if one.tensor_shape.unknown_rank
-            else tuple(None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim),
-        )
-        for key, one in tensors.items()
-    }
+    found = {}
+    for key, one in tensors.items():
+        sizes = tuple(None if dim.size < 0 else dim.size for dim in one.tensor_shape.dim)
+        shape = None if one.tensor_shape.unknown_rank else sizes
+        found[key] = (one.name, tf.dtypes.as_dtype(one.dtype).name, shape)
+    return found
 
 
 @pytest.mark.parametrize("export", [VOCABULARY, *(MODELS / name for name in SERVED)], ids=str)
@@ -59,15 +55,11 @@ def test_signatures_are_those_that_tensorflow_loads(tensorflow: Any, export: Pat
 
 
 @pytest.mark.parametrize("export", WITH_VARIABLES, ids=lambda export: str(export.name))
-def test_a_checkpoint_has_the_variables_that_tensorflow_reads(
-    tensorflow: Any, export: Path
-) -> None:
+def test_a_checkpoint_has_the_variables_tensorflow_reads(tensorflow: Any, export: Path) -> None:
     reader = tensorflow.train.load_checkpoint(str(export / "1" / "variables" / "variables"))
     types = reader.get_variable_to_dtype_map()
-    theirs = {
-        key: (types[key].name, tuple(shape))
-        for key, shape in reader.get_variable_to_shape_map().items()
-    }
+    shapes = reader.get_variable_to_shape_map()
+    theirs = {key: (types[key].name, tuple(shape)) for key, shape in shapes.items()}
     ours = read_stored_variables(export / "1")
     assert {key: (each.dtype, each.shape) for key, each in ours.items()} == theirs
     for key in ours:
@@ -82,14 +74,10 @@ def test_tensorflow_fills_the_tables_that_are_not_refused(
     (tmp_path / "v").write_bytes(text.encode())
     kinds = {-2: tensorflow.string, -1: tensorflow.int64, 0: tensorflow.string, 1: tensorflow.int64}
     initializer = tensorflow.lookup.TextFileInitializer(
-        str(tmp_path / "v"),
-        kinds[table.key_column],
-        table.key_column,
-        kinds[table.value_column],
-        table.value_column,
-        vocab_size=table.lines if table.lines > 0 else None,
+        str(tmp_path / "v"), kinds[table.key_column], table.key_column, kinds[table.value_column],
+        table.value_column, vocab_size=table.lines if table.lines > 0 else None,
         delimiter=table.delimiter,
-    )
+    )  # fmt: skip
     default = "" if table.value_column == -2 else -1
     try:
         tensorflow.lookup.StaticHashTable(initializer, default)
@@ -99,16 +87,13 @@ def test_tensorflow_fills_the_tables_that_are_not_refused(
     assert filled is (fault is None)
 
 
-def test_a_sparse_placeholder_of_tensorflow_1_makes_no_signature_to_call(
-    tensorflow: Any, tmp_path: Path
-) -> None:
+def test_a_sparse_placeholder_makes_no_signature_to_call(tensorflow: Any, tmp_path: Path) -> None:
     v1 = tensorflow.compat.v1
     with tensorflow.Graph().as_default(), v1.Session() as session:
         sparse = v1.sparse_placeholder(tensorflow.float32, [None, 4], name="x")
         y = v1.sparse.to_dense(sparse)
         v1.saved_model.simple_save(session, str(tmp_path / "1"), {"x": sparse}, {"y": y})
-    with pytest.raises(PackagingError, match="no signature that a request could call"):
-        read(tmp_path / "1")
+    assert "no signature that a request could call" in refusal(read, tmp_path / "1")
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["fails", "works"])

@@ -48,18 +48,15 @@ def made(folder: Path, content: Content, order: random.Random) -> None:
 
 
 def read(folder: Path) -> Content:
-    return {
-        path.name: read(path) if path.is_dir() else path.read_bytes() for path in folder.iterdir()
-    }
+    inside = folder.iterdir()
+    return {path.name: read(path) if path.is_dir() else path.read_bytes() for path in inside}
 
 
 def archive(folder: Path, content: Content, seed: int) -> Path:
     (folder / "model").mkdir(parents=True)
     made(folder / "model" / "1", {**content, "saved_model.pb": b"graph"}, random.Random(seed))
-    return pack(
-        ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),)),
-        folder / "model.tar.gz",
-    ).path
+    inputs = ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),))
+    return pack(inputs, folder / "model.tar.gz").path
 
 
 @pytest.mark.long
@@ -78,9 +75,8 @@ def test_what_is_unpacked_is_what_was_packed(content: Content) -> None:
 def test_order_times_modes_and_owners_change_no_byte(content: Content, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first", Path(folder) / "second"
-        assert (
-            archive(first, content, 0).read_bytes() == archive(second, content, seed).read_bytes()
-        )
+        found = archive(first, content, 0).read_bytes()
+        assert found == archive(second, content, seed).read_bytes()
 
 
 def gzipped(data: bytes, threads: int) -> bytes:
@@ -97,7 +93,6 @@ SEVERAL_BLOCKS = random.Random(0).randbytes(3 * BLOCK_BYTES) + b"weights " * 500
 def test_neither_cores_nor_pieces_change_a_byte_of_what_python_reads() -> None:
     for threads in [2, 3, 4, 8]:
         assert gzipped(SEVERAL_BLOCKS, threads) == gzipped(SEVERAL_BLOCKS, 1)
-
     file = io.BytesIO()
     with GzipBlocks(file, threads=2) as packed:
         for start in range(0, len(SEVERAL_BLOCKS), 65_521):
@@ -109,8 +104,7 @@ def test_neither_cores_nor_pieces_change_a_byte_of_what_python_reads() -> None:
 
 def test_gzip_itself_finds_the_archive_whole(inputs: ArchiveInputs, tmp_path: Path) -> None:
     pack(inputs, tmp_path / "a.tar.gz")
-    tested = subprocess.run(["gzip", "--test", tmp_path / "a.tar.gz"], check=False)
-    assert tested.returncode == 0
+    assert subprocess.run(["gzip", "--test", tmp_path / "a.tar.gz"], check=False).returncode == 0
 
 
 def test_locale_and_umask_change_no_byte(
@@ -121,8 +115,7 @@ def test_locale_and_umask_change_no_byte(
     program = f"""import os; os.umask(0o077)
 from pathlib import Path
 from model_packaging.archive import pack
-from model_packaging.inputs import ArchiveInputs
-from model_packaging.inputs import Servable
+from model_packaging.inputs import ArchiveInputs, Servable
 folder = Path({str(inputs.servables[0].folder.parent)!r})
 pack(ArchiveInputs(servables=(Servable(name="ranker", folder=folder / "model"),), code=folder / "code"),
      Path({str(tmp_path / "there.tar.gz")!r}))"""

@@ -5,12 +5,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from model_packaging.inputs import ArchiveInputs, Servable
-from model_packaging.refusal import PackagingError
+from model_packaging.inputs import ArchiveInputs
+from tests.packaging.conftest import refusal
 
 
 def names(inputs: ArchiveInputs) -> list[str]:
@@ -18,9 +19,7 @@ def names(inputs: ArchiveInputs) -> list[str]:
 
 
 def refused(inputs: ArchiveInputs) -> str:
-    with pytest.raises(PackagingError) as caught:
-        inputs.build_tree()
-    return str(caught.value)
+    return refusal(inputs.build_tree)
 
 
 def test_a_link_is_packed_as_what_it_points_to_inside_its_folder_or_refused(
@@ -78,14 +77,9 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
     inputs: ArchiveInputs, version: Path
 ) -> None:
     for model in ["/etc", "..", "", "a/b", "code"]:
-        named = ArchiveInputs(
-            servables=(Servable(name=model, folder=inputs.servables[0].folder),), code=inputs.code
-        )
-        assert (
-            f"the model's name {model!r} cannot be the name of a folder next to code/"
-            in refused(named)
-        )
-
+        named = replace(inputs, servables=(replace(inputs.servables[0], name=model),))
+        said = f"the model's name {model!r} cannot be the name of a folder next to code/"
+        assert said in refused(named)
     (version.parent / "01").mkdir()
     (version.parent / "01" / "saved_model.pb").write_bytes(b"a graph")
     assert "is a second version 1" in refused(inputs)
@@ -94,29 +88,18 @@ def test_a_model_or_version_whose_folder_would_be_another_is_refused(
 def test_caches_version_control_and_what_we_make_ourselves_are_left_out(
     inputs: ArchiveInputs, version: Path
 ) -> None:
-    before, made = names(inputs), []
-    left_out = (
-        "__pycache__",
-        ".git",
-        ".pytest_cache",
-        ".DS_Store",
-        ".servable",
-        ".servable-0.part",
-    )
-    for name in left_out:
-        made.append(version / name)
-        made[-1].mkdir()
-        (made[-1] / "inside").write_bytes(b"")
+    before = names(inputs)
+    left_out = [version / ".DS_Store", version / ".git", version / ".pytest_cache"]
+    left_out += [version / ".servable", version / ".servable-0.part", version / "__pycache__"]
+    for folder in left_out:
+        folder.mkdir()
+        (folder / "inside").write_bytes(b"")
         assert names(inputs) == before
-    assert sorted(inputs.build_tree().left_out) == sorted(made)
-
-
-def test_what_lies_beside_versions_is_listed_as_left_out(
-    inputs: ArchiveInputs, version: Path
-) -> None:
+    # What lies beside versions is listed, too.
     (version.parent / ".git").mkdir()
     (version.parent / "notes.txt").write_bytes(b"")
-    assert inputs.build_tree().left_out == (version.parent / ".git", version.parent / "notes.txt")
+    beside = [version.parent / ".git", version.parent / "notes.txt"]
+    assert sorted(inputs.build_tree().left_out) == sorted(beside + left_out)
 
 
 @pytest.fixture
@@ -145,8 +128,6 @@ def test_names_too_long_for_the_disk_say_so(inputs: ArchiveInputs, deep: Path) -
     assert refused(inputs).endswith("cannot be read: File name too long; shorten its names")
 
 
-def test_a_version_that_the_model_server_cannot_count_is_refused(
-    inputs: ArchiveInputs, version: Path
-) -> None:
+def test_a_version_the_server_cannot_count_is_refused(inputs: ArchiveInputs, version: Path) -> None:
     high = version.rename(version.parent / str(2**63))
     assert refused(inputs).startswith(f"{high}: is above {2**63 - 1}, the highest version")

@@ -13,11 +13,6 @@ IMAGE = find_modules("2.20")
 HANDLER = "def handler(data, context):\n    return data.read(), context.accept_header\n"
 FAULTS = tomllib.loads(Path(__file__).with_name("faulty_code.toml").read_text())
 VALID = tomllib.loads(Path(__file__).with_name("valid_code.toml").read_text())
-REQUIREMENTS = {
-    "comments alone": "# nothing yet\n\n",
-    "an index alone": "--index-url https://pypi.org/simple\n",
-    "empty": "",
-}
 
 
 def found(folder: Path, files: dict[str, str]) -> list[str]:
@@ -46,8 +41,8 @@ def test_unusual_code_that_runs_is_not_accused(tmp_path: Path, name: str) -> Non
 
 
 def test_only_requirements_that_ask_for_a_package_need_a_lock(tmp_path: Path) -> None:
-    for name in REQUIREMENTS:
-        (tmp_path / "requirements.txt").write_text(REQUIREMENTS[name])
+    for text in ("# nothing yet\n\n", "--index-url https://pypi.org/simple\n", ""):
+        (tmp_path / "requirements.txt").write_text(text)
         assert not has_requirements(tmp_path)
     for line in ["numpy", "./wheels/a.whl", "-e .", "git+https://host/a.git"]:
         (tmp_path / "requirements.txt").write_text(f"# one\n{line}\n")
@@ -63,7 +58,6 @@ def test_undefined_names_are_found_whatever_the_image_is(tmp_path: Path) -> None
         (tmp_path / "inference.py").write_text(f"X = nowhere\n{HANDLER}")
         (finding,) = check_code(tmp_path, python=python, provided=None)
         assert finding.problem == "uses nowhere, which is not defined"
-
     (tmp_path / "inference.py").write_text(f"import orjson, json\n{HANDLER}")
     (finding,) = check_code(tmp_path, python=None, provided=None)
     assert (finding.severity, finding.problem) == ("not checked", "imports orjson")
@@ -72,44 +66,27 @@ def test_undefined_names_are_found_whatever_the_image_is(tmp_path: Path) -> None
 FOREIGN = "lib/pkg/_c.cpython-39-x86_64-linux-gnu.so"
 
 
-@pytest.mark.parametrize(
-    ("severity", "files"),
-    [
-        ("error", {"inference.py": "import fast\n", "lib/fast.cpython-39-x86_64-linux-gnu.so": ""}),
-        ("error", {"inference.py": "def f():\n    from pkg import _c\n", FOREIGN: ""}),
-        ("error", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "from . import _c\n"}),
-        ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
-        ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
-        ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
-        (
-            "error",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": (
-                    "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
-                    "    except ImportError as error:\n        raise ImportError('built?') from error\n"
-                ),
-            },
-        ),
-        ("warning", {"inference.py": "import json\n"}),
-        ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
-        ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),
-        (
-            "warning",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": "try:\n    from . import _c\nexcept ImportError:\n    _c = 0\n",
-            },
-        ),
-        (
-            "warning",
-            {
-                "inference.py": "import pkg\n",
-                "lib/pkg/__init__.py": "def f():\n    from . import _c\n",
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize(("severity", "files"), [
+    ("error", {"inference.py": "import fast\n", "lib/fast.cpython-39-x86_64-linux-gnu.so": ""}),
+    ("error", {"inference.py": "def f():\n    from pkg import _c\n", FOREIGN: ""}),
+    ("error", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "from . import _c\n"}),
+    ("error", {"inference.py": "import pkg.a\n", "lib/pkg/a.py": "from ._c import x\n"}),
+    ("error", {"inference.py": "import q\n", "lib/q.py": "import pkg._c\n"}),
+    ("error", {"inference.py": "import own\n", "own.py": "import pkg._c\n"}),
+    ("error",
+     {"inference.py": "import pkg\n",
+      "lib/pkg/__init__.py":
+          "if __PKG_SETUP__:\n    pass\nelse:\n    try:\n        from . import _c\n"
+          "    except ImportError as error:\n        raise ImportError('built?') from error\n"}),
+    ("warning", {"inference.py": "import json\n"}),
+    ("warning", {"inference.py": "import pkg\n", "lib/pkg/__init__.py": ""}),
+    ("warning", {"inference.py": "try:\n    import pkg._c\nexcept ImportError:\n    pass\n"}),
+    ("warning",
+     {"inference.py": "import pkg\n",
+      "lib/pkg/__init__.py": "try:\n    from . import _c\nexcept ImportError:\n    _c = 0\n"}),
+    ("warning",
+     {"inference.py": "import pkg\n", "lib/pkg/__init__.py": "def f():\n    from . import _c\n"}),
+])  # fmt: skip
 def test_a_foreign_module_that_the_code_imports_is_an_error(
     tmp_path: Path, severity: str, files: dict[str, str]
 ) -> None:
@@ -140,15 +117,10 @@ def test_a_line_that_fails_in_a_container_is_found(tmp_path: Path, line: str) ->
 
 def test_a_line_that_works_in_a_container_is_not_accused(tmp_path: Path) -> None:
     for line in (
-        [
-            "orjson==3.9.0",
-            "-c constraints.txt",
-            "-r more.txt",
-            "--find-links ./wheels",
-            "-i https://host/a",
-        ]
-        + ["git+ssh://git@github.com/o/r.git", "-i https://${USER}:${TOKEN}@host/simple"]
-        + ["a @ https://host/a.whl", "orjson --hash=sha256:00", "/opt/ml/model/code/a.whl"]
-    ):
+        "orjson==3.9.0", "-c constraints.txt", "-r more.txt", "--find-links ./wheels",
+        "-i https://host/a", "git+ssh://git@github.com/o/r.git", "a @ https://host/a.whl",
+        "-i https://${USER}:${TOKEN}@host/simple", "orjson --hash=sha256:00",
+        "/opt/ml/model/code/a.whl",
+    ):  # fmt: skip
         (tmp_path / "requirements.txt").write_text(f"{line}\n")
         assert list(find_start_faults(tmp_path)) == []

@@ -34,7 +34,6 @@ def open_to_others(folder: Path) -> list[str]:
 def test_folders_from_dot_servable_down_are_0700_and_files_0600(tmp_path: Path) -> None:
     create_private_folder(tmp_path / ".servable" / "load" / "run")
     assert {mode(file) for file in (tmp_path / ".servable").glob("**/")} == {0o700}
-
     target = tmp_path / ".servable" / "archives" / "key.tar.gz"
     with open_atomically(target) as file:
         assert open_to_others(tmp_path / ".servable") == []  # while it is written, too
@@ -49,7 +48,6 @@ def test_a_folder_loses_wider_rights_below_dot_servable_alone(tmp_path: Path) ->
     (tmp_path / ".servable").chmod(0o777)
     create_private_folder(tmp_path / ".servable" / "load")
     assert open_to_others(tmp_path / ".servable") == []
-
     (tmp_path / "results").mkdir()
     (tmp_path / "results").chmod(0o755)
     create_private_folder(tmp_path / "results")
@@ -92,9 +90,7 @@ def test_archives_and_wheels_can_be_reached_by_their_owner_alone(
     assert {mode(path) for path in (project / ".servable" / "archives").iterdir()} == {0o600}
 
 
-def test_until_it_is_whole_a_file_has_no_name_and_what_a_killed_writer_left_is_removed(
-    tmp_path: Path,
-) -> None:
+def test_a_file_gets_its_name_when_whole_and_a_killed_writers_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".servable-0123.part").write_bytes(b"half")
     (tmp_path / "film.part").write_bytes(b"theirs")
     with open_atomically(tmp_path / "first") as first:

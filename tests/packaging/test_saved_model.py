@@ -52,9 +52,8 @@ def test_assets_warm_up_requests_tags_and_types_are_read(breakable: Breakable) -
     assert read(version).has_warm_up
     ranker = read(RANKER)
     assert ranker.tags == {"serve"}
-    assert ranker.signatures["serving_default"].inputs["feat_ids"] == TensorInfo(
-        name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39)
-    )
+    told = ranker.signatures["serving_default"].inputs["feat_ids"]
+    assert told == TensorInfo(name="serving_default_feat_ids:0", dtype="int64", shape=(None, 39))
 
 
 def test_reading_imports_neither_tensorflow_nor_numpy() -> None:
@@ -114,10 +113,8 @@ def test_a_folder_without_version_or_graph_names_what_is_in_its_place(
 ) -> None:
     version = breakable()
     version.rename(version.with_name("latest"))
-    with pytest.raises(
-        PackagingError,
-        match="has no version folder named with digits only; rename keras-open/latest to keras-open/1",
-    ):
+    renamed = "named with digits only; rename keras-open/latest to keras-open/1"
+    with pytest.raises(PackagingError, match=f"has no version folder {renamed}"):
         list_versions(version.parent)
 
     version = breakable()
@@ -164,13 +161,10 @@ def test_a_damaged_saved_model_pb_says_what_is_wrong(breakable: Breakable) -> No
     assert refusal(version)[1] == "is not a SavedModel: it contains no graph"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tf1-simple",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("vocabulary", "tf1-examples")),
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "tf1-simple",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("vocabulary", "tf1-examples")),
+])  # fmt: skip
 def test_a_saved_model_pb_cut_anywhere_is_refused(breakable: Breakable, name: str) -> None:
     version = breakable(name)
     whole = (version / "saved_model.pb").read_bytes()
@@ -189,23 +183,18 @@ def test_a_git_lfs_pointer_is_refused_with_the_command(breakable: Breakable) -> 
     for name in ["saved_model.pb", "variables/variables.index", SHARD]:
         version = breakable()
         (version / name).write_text("version https://git-lfs.github.com/spec/v1\n")
-        assert refusal(version)[1:] == (
-            "is a Git LFS pointer, not the file itself",
-            "run: git lfs pull",
-        )
+        given = refusal(version)[1:]
+        assert given == ("is a Git LFS pointer, not the file itself", "run: git lfs pull")
 
 
-def test_a_graph_with_variables_needs_their_index_and_every_shard_whole(
-    breakable: Breakable,
-) -> None:
+def test_a_graph_with_variables_needs_an_index_and_every_shard_whole(breakable: Breakable) -> None:
     for name in ["keras-open", "tf1-simple"]:
         version = breakable(name)
         (version / "variables" / "variables.index").unlink()
         problem = "does not exist, but the graph has variables"
         assert refusal(version) == ("variables/variables.index", problem, SAVED_AGAIN)
 
-    version = breakable("tf1-examples")
-    assert read(version).variable_bytes == 0
+    assert read(breakable("tf1-examples")).variable_bytes == 0
 
     version = breakable()
     (version / SHARD).unlink()
@@ -247,7 +236,6 @@ def test_a_missing_asset_or_signature_is_refused(breakable: Breakable) -> None:
     (version / "assets" / "words.txt").unlink()
     problem = "does not exist, but the graph reads it when it starts"
     assert refusal(version) == ("assets/words.txt", problem, SAVED_AGAIN)
-
     problem = "has no signature that a request could call"
     remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
     assert refusal(breakable("module-unsigned")) == ("saved_model.pb", problem, remedy)
@@ -265,9 +253,8 @@ def test_the_tags_in_a_refusal_are_few(tmp_path: Path) -> None:
     for tags, shown in cases:  # of a graph each
         content = b"\x08\x01"
         for some in tags:
-            graph = (
-                wire.MetaGraphDef(meta_info_def={"tags": some}).SerializeToString() if some else b""
-            )
+            message = wire.MetaGraphDef(meta_info_def={"tags": some})
+            graph = message.SerializeToString() if some else b""
             content += b"\x12" + encode_varint(len(graph)) + graph
         (tmp_path / "saved_model.pb").write_bytes(content)
         with pytest.raises(PackagingError) as refused:

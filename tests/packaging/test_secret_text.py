@@ -80,10 +80,8 @@ def test_a_credential_is_found(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), NONE)
 def test_what_is_no_credential_is_not_accused(name: str, value: str) -> None:
-    assert (find_secret(f"{name}={value}".encode()), is_secret_by_name(name, value)) == (
-        None,
-        False,
-    )
+    found = (find_secret(f"{name}={value}".encode()), is_secret_by_name(name, value))
+    assert found == (None, False)
 
 
 def test_a_line_of_code_or_requirements_is_read_alike() -> None:

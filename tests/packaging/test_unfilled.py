@@ -54,9 +54,8 @@ class Model:
     def write(self, folder: Path) -> None:
         library = b"".join(written(1, self._function(name)) for name in self.functions)
         graph = b"".join(written(1, self._node(node)) for node in self.nodes) + written(2, library)
-        meta = wire.MetaGraphDef(
-            meta_info_def={"tags": ["serve"]}, saver_def={"restore_op_name": self.restore}
-        )
+        saver_def = {"restore_op_name": self.restore}
+        meta = wire.MetaGraphDef(meta_info_def={"tags": ["serve"]}, saver_def=saver_def)
         signature = meta.signature_def["serving_default"]
         signature.method_name = "tensorflow/serving/predict"
         signature.inputs["x"].name, signature.outputs["y"].name = "x:0", "y:0"
@@ -88,12 +87,10 @@ class Model:
             values[key] = wire.AttrValue(func=wire.NameAttrList(name=function))
         entries = [wire.AttrEntry(key=key, value=value) for key, value in values.items()]
         message = wire.NodeDef(
-            name=name.encode(),
-            op=op.encode(),
-            input=[each.encode() for each in inputs],
+            name=name.encode(), op=op.encode(), input=[each.encode() for each in inputs],
             device=self.devices.get(name, "").encode(),
             attr=[entry.SerializeToString() for entry in entries],
-        )
+        )  # fmt: skip
         return bytes(message.SerializeToString())
 
 
@@ -128,16 +125,14 @@ READ_UNFILLED = {
         [VARIABLE, READ, ("assign", "AssignVariableOp", ["v", "c", "^r"]), *added("r")]
     ),
     "assigned by nothing that runs": Model(
-        [VARIABLE, READ, ASSIGN, *added("r"), ("init", "NoOp", ["^c"])], main_op="init"
+        [VARIABLE, READ, ASSIGN, *added("r"), ("init", "NoOp", ["^c"])],
+        main_op="init",
     ),
     "in a function": Model(CALL, functions=INNER, calls=TO_F),
-    "in a branch": Model(
-        [X, VARIABLE, ("y", "If", ["x", "x", "v"])],
-        functions=INNER,
-        calls={"y": {"then_branch": "f", "else_branch": "f"}},
-    ),
+    "in a branch": Model([X, VARIABLE, ("y", "If", ["x", "x", "v"])], functions=INNER,
+                         calls={"y": {"then_branch": "f", "else_branch": "f"}}),
     "in a call of TensorFlow 1": Model([X, VARIABLE, ("y", "f", ["x", "v"])], functions=INNER),
-}
+}  # fmt: skip
 SECOND = Model(
     [*TABLE[:1], *OTHER_TABLE, ("l", "LookupTableFindV2", ["t", "x"]), FILL, X, C]
     + [("y", "AddV2", ["l", "z"])],
@@ -164,13 +159,11 @@ PATH_RESTORED = Model(
     main_op="file",
     restore="restore",
 )
-FED_AT_LOADING = Model(
-    [X, ("y", "Neg", ["x"]), ("k", "Placeholder", []), ("i", "NoOp", ["k"])], main_op="i"
-)
+Y: Node = ("y", "Neg", ["x"])
+FED_AT_LOADING = Model([X, Y, ("k", "Placeholder", []), ("i", "NoOp", ["k"])], main_op="i")
 WORKER, SERVER = "/job:worker/task:0", "/job:ps/task:1"
-ON_SERVER = Model(
-    CALL, functions=functions("n:y:0", ("n", "Neg", ["a"])), calls=TO_F, devices={"n": SERVER}
-)
+NEGATE = functions("n:y:0", ("n", "Neg", ["a"]))
+ON_SERVER = Model(CALL, functions=NEGATE, calls=TO_F, devices={"n": SERVER})
 FAULTS_OF_LOADING: dict[str, tuple[Model, str, str]] = {
     "a path in a restored variable": (PATH_RESTORED, "path", "v"),
     "a placeholder of the initialization": (FED_AT_LOADING, "placeholder", "k"),
@@ -182,9 +175,8 @@ FAULTS_OF_LOADING: dict[str, tuple[Model, str, str]] = {
     "a device of a function": (ON_SERVER, "device", SERVER),
 }
 FILLED = {
-    "restored": Model(
-        [VARIABLE, READ, ASSIGN, *added("r"), ("restore", "NoOp", ["^assign"])], restore="restore"
-    ),
+    "restored": Model([VARIABLE, READ, ASSIGN, *added("r"), ("restore", "NoOp", ["^assign"])],
+                      restore="restore"),
     "restored by a function": Model(
         [VARIABLE, READ, *added("r"), ("restore", "PartitionedCall", ["c", "v"])],
         restore="restore",
@@ -192,31 +184,29 @@ FILLED = {
         calls={"restore": {"f": "f"}},
     ),
     "restored by a call of TensorFlow 1": Model(
-        [VARIABLE, READ, *added("r"), ("restore", "f", ["c", "v"])],
-        restore="restore",
+        [VARIABLE, READ, *added("r"), ("restore", "f", ["c", "v"])], restore="restore",
         functions=functions("a", ("s", "AssignVariableOp", ["b", "a"])),
     ),
     "fed in the middle": Model(
         [("k", "Placeholder", []), ("x", "Neg", ["k"]), ("y", "Neg", ["x"])]
     ),
     "restored by reference": Model(
-        [*BY_REFERENCE, ("restore", "Assign", ["v", "c"])], restore="restore"
+        [*BY_REFERENCE, ("restore", "Assign", ["v", "c"])], restore="restore",
     ),
     "of one shared_name": Model(
         [VARIABLE, READ, ("w", "VarHandleOp", []), ("i", "AssignVariableOp", ["w", "c"])]
         + added("r"),
-        main_op="i",
-        names={"v": "one", "w": "one"},
+        main_op="i", names={"v": "one", "w": "one"},
     ),
     "main_op": Model([*TABLE, FILL, X, C], main_op="fill"),
     "legacy_init_op": Model([*TABLE, FILL, X, C], legacy_init_op="fill"),
     "the signature of the initialization": Model([*TABLE, FILL, X, C], init_signature="fill:0"),
     "main_op before legacy_init_op": Model(
-        [*TABLE, FILL, X, C], main_op="fill", legacy_init_op="c"
+        [*TABLE, FILL, X, C], main_op="fill", legacy_init_op="c",
     ),
     "a mutable table": Model([("t", "MutableHashTableV2", []), *TABLE[1:], X, C]),
     "the number of a table's keys": Model(
-        [*TABLE[:1], ("n", "LookupTableSizeV2", ["t"]), *added("n")]
+        [*TABLE[:1], ("n", "LookupTableSizeV2", ["t"]), *added("n")],
     ),
     "an iterator": Model([*ITERATOR, ("make", "MakeIterator", ["c", "i"])], main_op="make"),
     "an iterator of its own data": Model(
@@ -230,7 +220,7 @@ FILLED = {
         [VARIABLE, ASSIGN, ("r", "ReadVariableOp", ["v", "^assign"]), *added("r")]
     ),
     "asked whether it is filled": Model(
-        [VARIABLE, ("r", "VarIsInitializedOp", ["v"]), *added("r")]
+        [VARIABLE, ("r", "VarIsInitializedOp", ["v"]), *added("r")],
     ),
     "read where nothing needs it": Model([VARIABLE, READ, *added("c")]),
     "a placeholder with a default": Model([("k", "PlaceholderWithDefault", ["c"]), *added("k")]),
@@ -242,7 +232,7 @@ FILLED = {
     ),
     "unread in a function": Model(CALL, functions=functions("a"), calls=TO_F),
     "its own device": Model([*added("c")], devices={"y": "/job:localhost/task:0"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -281,13 +271,9 @@ def test_a_graph_of_too_many_nodes_is_not_followed(
 def test_the_sentence_names_some_and_counts_the_rest() -> None:
     names = ("a", "b", "c", "d", "e")
     problem, fix = describe_unfilled(Unfilled(signature="s", kind="variable", names=names))
-    assert problem == (
-        "signature 's' reads the variables a, b, c, and 2 more that nothing restores or initializes: "
-        "its requests fail"
-    )
+    read = "signature 's' reads the variables a, b, c, and 2 more"
+    assert problem == f"{read} that nothing restores or initializes: its requests fail"
     assert fix.startswith("export a Keras model with model.export(FOLDER) instead of")
     problem, _ = describe_unfilled(Unfilled(signature="", kind="device", names=("/job:worker",)))
-    assert problem == (
-        "the graph needs the device /job:worker, which the container does not have: "
-        "loading or requests fail"
-    )
+    needed = "the graph needs the device /job:worker, which the container does not have"
+    assert problem == f"{needed}: loading or requests fail"

@@ -18,14 +18,14 @@ from model_packaging.inputs import ArchiveInputs, Servable
 from model_packaging.refusal import PackagingError
 from model_packaging.verification import Verified, verify
 from tests.conftest import RANKER
-
-EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
+from tests.exports.exports import MODELS
+from tests.packaging.conftest import refusal
 
 
 @pytest.fixture
 def good(project: Path, tmp_path: Path) -> Path:
     """A small export with a handler."""
-    servable = Servable(name="ranker", folder=EXPORTS / "tf1-simple")
+    servable = Servable(name="ranker", folder=MODELS / "tf1-simple")
     inputs = ArchiveInputs(servables=(servable,), code=project / "code")
     return pack(inputs, tmp_path / "good.tar.gz").path
 
@@ -79,28 +79,16 @@ def test_versions_at_the_root_are_found(tmp_path: Path) -> None:
     assert [(model, number) for model, number, _ in verified(packed.path).versions] == [("", 1)]
 
 
-@pytest.mark.parametrize(
-    ("member", "said"),
-    [
-        (file("../up", b"x"), "../up: is a file with .. in its name; pack only files and folders"),
-        (
-            file("/etc/x", b"x"),
-            "/etc/x: is a file with an absolute name; pack only files and folders",
-        ),
-        (
-            file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-            "ranker/link: is a link to /etc/passwd; pack only files and folders",
-        ),
-        (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack only files"),
-        (
-            file("ranker/1/saved_model.pb", b"x"),
-            "ranker/1/saved_model.pb: is a second file of that name; pack only files",
-        ),
-    ],
-)
-def test_what_could_reach_outside_or_hide_something_is_a_problem(
-    good: Path, member: Change, said: str
-) -> None:
+@pytest.mark.parametrize(("member", "said"), [
+    (file("../up", b"x"), "../up: is a file with .. in its name; pack only files and folders"),
+    (file("/etc/x", b"x"), "/etc/x: is a file with an absolute name; pack only files and folders"),
+    (file("ranker/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+     "ranker/link: is a link to /etc/passwd; pack only files and folders"),
+    (file("pipe", type=tarfile.FIFOTYPE), "pipe: is a device or pipe; pack only files"),
+    (file("ranker/1/saved_model.pb", b"x"),
+     "ranker/1/saved_model.pb: is a second file of that name; pack only files"),
+])  # fmt: skip
+def test_what_reaches_outside_or_hides_is_a_problem(good: Path, member: Change, said: str) -> None:
     (problem,) = problems(changed(good, add=member))
     assert problem.startswith(said)
 
@@ -125,20 +113,17 @@ def test_a_missing_model_a_graph_elsewhere_and_truncated_variables_are_problems(
 
 def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) -> None:
     code = b"import tensorflow\ndef handler(data, context): ...\n"
-    archive = changed(good, without="code", add=file("code/inference.py", code))
-    (problem,) = problems(archive)
+    (problem,) = problems(changed(good, without="code", add=file("code/inference.py", code)))
     assert problem.startswith("code/inference.py:1: ")
 
-    archive = changed(good, without="code", add=file("code/handler.py", b"x = 1\n"))
-    (problem,) = problems(archive)
+    (problem,) = problems(changed(good, without="code", add=file("code/handler.py", b"x = 1\n")))
     assert problem.startswith("code/: has no inference.py, and the image reads nothing else there")
 
     (problem,) = problems(changed(good, add=file("code/.env", b"TOKEN=1\n")))
     assert problem.startswith("code/.env: looks like an environment variable file")
     archive = changed(good, add=file("code/requirements.txt", b"/home/me/a.whl\n"))
-    assert problems(archive)[-1].startswith(
-        "code/requirements.txt:1: names the local path /home/me/a.whl"
-    )
+    local = "code/requirements.txt:1: names the local path /home/me/a.whl"
+    assert problems(archive)[-1].startswith(local)
     for switch in ["code/lib/one.py", "code/requirements.txt"]:
         (problem,) = problems(changed(good, without="code", add=file(switch)))
         assert "exists without code/inference.py" in problem
@@ -146,15 +131,14 @@ def test_code_that_fails_in_the_image_or_holds_secrets_is_a_problem(good: Path) 
 
 def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(good: Path) -> None:
     for name in (
-        ["model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py"]
-        + ["Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py"]
-        + ["model_b/code/requirements.txt", "CODE/requirements.txt"]
-    ):
+        "model_b/code/inference.py", "1/code/inference.py", "export/code/inference.py",
+        "Code/inference.py", "code/Inference.py", "inference.py", "src/transforms.py",
+        "model_b/code/requirements.txt", "CODE/requirements.txt",
+    ):  # fmt: skip
         right = f"code/{name.rpartition('/')[2].lower()}"
         (problem,) = problems(changed(good, add=file(name, b"def handler(data, context): ...\n")))
-        assert problem == (
-            f"{name}: the image reads only {right} at the archive's root; move it to {right}"
-        )
+        only = f"the image reads only {right} at the archive's root"
+        assert problem == f"{name}: {only}; move it to {right}"
     for name in ["code/pkg/inference.py", "code/lib/pkg/inference.py", "1/assets/inference.py"] + [
         "1/assets.extra/requirements.txt",
         "docs/requirements.txt",
@@ -164,7 +148,7 @@ def test_code_that_the_image_never_reads_is_a_problem_unless_it_is_only_a_name(g
 
 def pack_export(name: str, tmp_path: Path, change: Callable[[Path], None] | None = None) -> Path:
     """An archive of one of the exports, with version 1 at its root."""
-    folder = Path(shutil.copytree(EXPORTS / name, tmp_path / name))
+    folder = Path(shutil.copytree(MODELS / name, tmp_path / name))
     if change:
         change(folder / "1")
     target = tmp_path / "export.tar.gz"
@@ -185,7 +169,7 @@ def test_variables_that_nothing_restores_are_a_problem(tmp_path: Path) -> None:
 def test_variables_are_verified_as_check_does(tmp_path: Path) -> None:
     def exchange(version: Path) -> None:
         shutil.rmtree(version / "variables")
-        shutil.copytree(EXPORTS / "keras-fixed" / "1" / "variables", version / "variables")
+        shutil.copytree(MODELS / "keras-fixed" / "1" / "variables", version / "variables")
 
     (problem,) = problems(pack_export("keras-open", tmp_path, exchange))
     assert problem.startswith("1/variables: 'variables/0/.ATTRIBUTES/VARIABLE_VALUE' has the shape")
@@ -202,19 +186,14 @@ def test_a_flipped_bit_in_the_variables_is_a_problem(tmp_path: Path) -> None:
     assert "the checksum of 'variables/0/" in problem
 
 
-def test_what_is_too_large_is_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = pack_export("keras-open", tmp_path)
     assert verified(archive).not_looked_at == (verification.NOT_LOOKED_AT,)
     monkeypatch.setattr(verification, "MOST_CHECKED_BYTES", 1)
-    found = verified(archive).not_looked_at
-    assert found[0] == "the checksums of 1/variables, which are large"
+    assert verified(archive).not_looked_at[0] == "the checksums of 1/variables, which are large"
 
 
-def test_a_key_to_name_and_an_installation_at_start_are_warnings(
-    tmp_path: Path, good: Path
-) -> None:
+def test_a_key_to_name_and_an_installation_at_start_is_warned(tmp_path: Path, good: Path) -> None:
     (warning,) = verified(pack_export("module-signatures", tmp_path)).warnings
     assert warning.startswith("1: has no signature serving_default, which requests without")
     found = verified(changed(good, add=file("code/requirements.txt", b"plain\n")))
@@ -225,22 +204,19 @@ def test_an_archive_that_is_cut_short_or_damaged_is_refused(good: Path, tmp_path
     for bytes_left in [0, 1, 10, 2_000]:
         cut = shutil.copyfile(good, good.with_name("cut.tar.gz"))
         cut.write_bytes(good.read_bytes()[:bytes_left])
-        with pytest.raises(PackagingError, match="is not a complete .tar.gz"):
-            verified(cut)
+        assert "is not a complete .tar.gz" in refusal(verified, cut)
 
     whole = bytearray(gzip.decompress(good.read_bytes()))
     second = 512  # behind the header of code/, which has no content
     whole[second + 148 : second + 156] = b"9" * 8
     damaged = good.with_name("damaged.tar.gz")
     damaged.write_bytes(gzip.compress(bytes(whole)))
-    with pytest.raises(PackagingError, match="is not a complete .tar.gz .damaged header: "):
-        list_members(damaged)
+    assert "is not a complete .tar.gz (damaged header: " in refusal(list_members, damaged)
 
     content = bytearray(good.read_bytes())
     content[-6] ^= 1
     good.write_bytes(content)
-    with pytest.raises(PackagingError, match="is not a complete .tar.gz"):
-        verified(good)
+    assert "is not a complete .tar.gz" in refusal(verified, good)
 
     (tmp_path / "a.tar.gz").write_bytes(b"no archive")
     with pytest.raises(
@@ -255,10 +231,7 @@ def test_any_name_is_listed_on_one_line_at_any_depth_or_cannot_be_unpacked(good:
     archive = changed(good, add=file("1/" + "a/" * 1500 + "b"))
     assert verified(archive).members[-1].name.endswith("a/b")
     archive = changed(good, add=file("1/" + "a" * 300))
-    with pytest.raises(
-        PackagingError, match="a cannot be unpacked: File name too long; pack it again"
-    ):
-        verified(archive)
+    assert "a cannot be unpacked: File name too long; pack it again" in refusal(verified, archive)
 
 
 def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
@@ -268,7 +241,4 @@ def test_a_full_disk_is_said_of_the_folder_for_temporary_files(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(existing_archive, "_write_member", full)
-    with pytest.raises(
-        PackagingError, match="cannot be unpacked: No space left on device; make room"
-    ):
-        verified(good)
+    assert "cannot be unpacked: No space left on device; make room" in refusal(verified, good)

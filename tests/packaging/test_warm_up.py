@@ -1,4 +1,4 @@
-"""Warm-up requests: written without TensorFlow, read back with it, and checked when already there."""
+"""Warm-up requests: JSON becomes TensorFlow's tensors; files are written, and checked when already there."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,70 @@ from typing import Any
 
 import pytest
 
-from model_packaging.refusal import PackagingError
+from model_packaging.requests.json_requests import RequestValueError, build_tensor
 from model_packaging.requests.known_requests import build_warm_up, check_warm_up
 from model_packaging.requests.known_requests import read_golden_request as read_golden
-from model_packaging.saved_model.reading import SavedModelInfo, read
+from model_packaging.saved_model.reading import SavedModelInfo, TensorInfo, read
 from servable_tensors import tfrecord, wire
+from tests.packaging.conftest import refusal
+
+
+def spec(dtype: str, *shape: int | None) -> TensorInfo:
+    return TensorInfo(name="x:0", dtype=dtype, shape=shape)
+
+
+def as_array(message: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.core.framework.tensor_pb2 import TensorProto
+
+    return tf.make_ndarray(TensorProto.FromString(message.SerializeToString()))
+
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+def test_numbers_arrive_in_every_type_and_bfloat16_as_tensorflow_rounds() -> None:
+    for dtype in [*INTEGERS, "float16", "float32", "float64", "bfloat16"]:
+        shown = as_array(build_tensor([[1, 2], [3, 100]], spec(dtype, None, 2))).tolist()
+        assert shown == [[1, 2], [3, 100]]
+    for number in [0.1, -1.00390625, 1.01171875, 3.4e38, -0.0, float("nan")]:
+        import tensorflow as tf
+
+        given = as_array(build_tensor(number, spec("bfloat16"))).tobytes()
+        assert given == tf.constant(number, tf.float32).numpy().astype("bfloat16").tobytes()
+
+
+def test_both_ends_of_int64_arrive_and_beyond_them_is_refused() -> None:
+    for number in [-(2**63), 2**63 - 1]:
+        assert as_array(build_tensor([number], spec("int64", None))).tolist() == [number]
+    for number in [-(2**63) - 1, 2**63]:
+        with pytest.raises(RequestValueError, match="is out of range for int64"):
+            build_tensor([number], spec("int64", None))
+
+
+def test_booleans_strings_numbers_and_lists_arrive_with_their_shape() -> None:
+    assert as_array(build_tensor([True, False], spec("bool", 2))).tolist() == [True, False]
+    given = build_tensor(["é", {"b64": "//4="}], spec("string", None))
+    assert as_array(given).tolist() == ["é".encode(), b"\xff\xfe"]
+    assert as_array(build_tensor(2, spec("int32"))).shape == ()
+    unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
+    assert as_array(build_tensor([[[1]]], unknown)).shape == (1, 1, 1)
+    assert as_array(build_tensor([], spec("int32", None))).shape == (0,)
+
+
+def test_bad_base64_half_a_character_ragged_lists_and_complex_numbers_are_refused() -> None:
+    for bad in ["?", "é"]:
+        with pytest.raises(RequestValueError, match='contains invalid base64 in "b64"'):
+            build_tensor([{"b64": bad}], spec("string", None))
+    with pytest.raises(RequestValueError, match="an unpaired surrogate; strings must be UTF-8"):
+        build_tensor(["\ud800"], spec("string", None))
+    with pytest.raises(RequestValueError, match="is complex64, which JSON can't represent"):
+        build_tensor([1], spec("complex64", None))
+    for value in [[1, [2]], [[1], 2], [[1], [2, 3]]]:
+        unknown = TensorInfo(name="x:0", dtype="int32", shape=None)
+        with pytest.raises(RequestValueError, match="is ragged|is nested deeper"):
+            build_tensor(value, unknown)
+
 
 RANKER = Path(__file__).parents[2] / "examples" / "ranker"
 ROWS, COLUMNS = (RANKER / "golden" / f"request-{form}.json" for form in ("rows", "columnar"))
@@ -33,17 +92,11 @@ def written(tmp_path: Path, content: bytes) -> Path:
 def arrays(file: Path) -> list[dict[str, Any]]:
     """The inputs of each record, read by TensorFlow's reader and made arrays by TensorFlow."""
     import tensorflow as tf
-    from tensorflow.core.framework.tensor_pb2 import TensorProto
 
     found = []
     for record in tf.data.TFRecordDataset(str(file)):
         inputs = wire.PredictionLog.FromString(record.numpy()).predict_log.request.inputs
-        found.append(
-            {
-                key: tf.make_ndarray(TensorProto.FromString(value.SerializeToString()))
-                for key, value in inputs.items()
-            }
-        )
+        found.append({key: as_array(value) for key, value in inputs.items()})
     return found
 
 
@@ -55,40 +108,30 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
 
     file = written(tmp_path, build_warm_up("ranker", golden(ROWS, COLUMNS), info))
     inputs = arrays(file)[["rows", "columnar"].index(form)]
-    model = tf.saved_model.load(str(info.folder))
-    serve = model.signatures["serving_default"]
+    serve = tf.saved_model.load(str(info.folder)).signatures["serving_default"]
     answer = serve(**{key: tf.constant(value) for key, value in inputs.items()})["prob"].numpy()
     parsed = json.loads((RANKER / "golden" / f"answer-{form}.json").read_text())
     assert answer.tolist() == pytest.approx(next(iter(parsed.values())), abs=1e-6)
 
 
-def test_the_same_requests_give_the_same_bytes_which_pass_the_check(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
+def test_equal_requests_give_equal_bytes_that_pass(info: SavedModelInfo, tmp_path: Path) -> None:
     first, second = (build_warm_up("ranker", golden(ROWS, COLUMNS), info) for _ in range(2))
     assert first == second
-    file = written(tmp_path, first)
-    assert check_warm_up(file, info) == 2
+    assert check_warm_up(written(tmp_path, first), info) == 2
 
 
 def test_serving_itself_reads_what_is_written(info: SavedModelInfo) -> None:
     theirs = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    content = build_warm_up("ranker", golden(ROWS), info)
-    log = theirs.PredictionLog.FromString(content[12:-4])
+    log = theirs.PredictionLog.FromString(build_warm_up("ranker", golden(ROWS), info)[12:-4])
     assert sorted(log.predict_log.request.inputs) == ["feat_ids", "feat_vals"]
 
 
-def test_a_thousand_requests_are_written_and_one_more_is_refused(
-    info: SavedModelInfo, tmp_path: Path
-) -> None:
+def test_a_thousand_requests_are_written_and_no_more(info: SavedModelInfo, tmp_path: Path) -> None:
     rows = {"instances": [{"feat_ids": [0] * 39, "feat_vals": [0.0] * 39}]}
     many = {Path(str(number)): rows for number in range(1000)}
-    file = written(tmp_path, build_warm_up("ranker", many, info))
-    assert check_warm_up(file, info) == 1000
-    with pytest.raises(
-        PackagingError, match="would contain 1001 warm-up requests; at most 1000 are allowed"
-    ):
-        build_warm_up("ranker", {**many, Path("one more"): rows}, info)
+    assert check_warm_up(written(tmp_path, build_warm_up("ranker", many, info)), info) == 1000
+    said = refusal(build_warm_up, "ranker", {**many, Path("one more"): rows}, info)
+    assert "would contain 1001 warm-up requests; at most 1000 are allowed" in said
 
 
 ROW = {"feat_ids": [0] * 39, "feat_vals": [0.5] * 39}
@@ -99,42 +142,29 @@ def test_a_request_that_the_model_would_refuse_is_refused(info: SavedModelInfo) 
     cases: list[tuple[Any, str]] = [
         ({"instances": [[1]]}, "names no inputs; the signature expects feat_ids, feat_vals"),
         ({"instances": [ROW, {"feat_ids": []}]}, "has rows with different inputs"),
-        (
-            {"instances": [ROW], "signature_name": ["train"]},
-            "names the signature ['train']; the model has serving_default",
-        ),
-        (
-            {"instances": [{**ROW, "feat_ids": [True] * 39}]},
-            "feat_ids holds True; the signature expects int64",
-        ),
-        (
-            {"instances": [{**ROW, "feat_vals": [None] * 39}]},
-            "feat_vals holds None; the signature expects float32",
-        ),
-        (
-            {"inputs": {"feat_ids": [[0] * 39] * 2, "feat_vals": [[0.5] * 39, [0.5] * 3]}},
-            "feat_vals is ragged: 3 where other rows have 39",
-        ),
-    ]
+        ({"instances": [ROW], "signature_name": ["train"]},
+         "names the signature ['train']; the model has serving_default"),
+        ({"instances": [{**ROW, "feat_ids": [True] * 39}]},
+         "feat_ids holds True; the signature expects int64"),
+        ({"instances": [{**ROW, "feat_vals": [None] * 39}]},
+         "feat_vals holds None; the signature expects float32"),
+        ({"inputs": {"feat_ids": [[0] * 39] * 2, "feat_vals": [[0.5] * 39, [0.5] * 3]}},
+         "feat_vals is ragged: 3 where other rows have 39"),
+    ]  # fmt: skip
     for request, problem in cases:
-        with pytest.raises(PackagingError) as caught:
-            build_warm_up("ranker", {Path("golden/a.json"): request}, info)
-        assert str(caught.value) == f"golden/a.json: the request {problem}; correct the request"
+        said = refusal(build_warm_up, "ranker", {Path("golden/a.json"): request}, info)
+        assert said == f"golden/a.json: the request {problem}; correct the request"
 
 
 def test_a_number_out_of_range_and_a_request_nested_too_deeply_are_refused(
     info: SavedModelInfo, tmp_path: Path
 ) -> None:
     request = {"instances": [{**ROW, "feat_vals": [1e39] * 39}]}
-    with pytest.raises(
-        PackagingError, match="feat_vals contains a number that is out of range for float32"
-    ):
-        build_warm_up("ranker", {Path("a.json"): request}, info)
+    said = refusal(build_warm_up, "ranker", {Path("a.json"): request}, info)
+    assert "feat_vals contains a number that is out of range for float32" in said
     (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(
-        PackagingError, match="deep.json: is nested too deeply to be read; write a file with one"
-    ):
-        read_golden(tmp_path / "deep.json")
+    said = refusal(read_golden, tmp_path / "deep.json")
+    assert "deep.json: is nested too deeply to be read; write a file with one" in said
 
 
 def log(**changes: Any) -> bytes:
@@ -155,61 +185,33 @@ AGAIN = "write it again for this model"
 FRAMED = tfrecord.frame_records([log(), log()])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (FRAMED[:-2], "is damaged: record 1: the file ends inside the record; write it again"),
-        (
-            FRAMED[:-6] + b"xx" + FRAMED[-4:],
-            "is damaged: record 1: the CRC doesn't match; write it again",
-        ),
-        (
-            tfrecord.frame_records([log(), b"\xff\xff"]),
-            "record 1 is not a PredictionLog; write PredictionLog records",
-        ),
-        (tfrecord.frame_records([b""]), f"record 0 contains no request; {AGAIN}"),
-        (
-            tfrecord.frame_records([log(signature="train")]),
-            f"record 0 names the signature 'train'; the model has serving_default; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(inputs={"x": 1})]),
-            f"record 0 gives x; the signature expects feat_ids, feat_vals; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
-            f"record 0 gives feat_ids as int32; the signature expects int64; {AGAIN}",
-        ),
-        (
-            tfrecord.frame_records([log(columns=38)]),
-            "record 0 gives feat_ids that has shape [1, 38]; the signature expects [any, 39]; "
-            + AGAIN,
-        ),
-        (
-            tfrecord.frame_records([log()] * 1001),
-            "contains more than 1000 records; remove some, or the model doesn't load",
-        ),
-    ],
-    ids=lambda part: part if isinstance(part, str) else "",
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (FRAMED[:-2], "is damaged: record 1: the file ends inside the record; write it again"),
+    (FRAMED[:-6] + b"xx" + FRAMED[-4:],
+     "is damaged: record 1: the CRC doesn't match; write it again"),
+    (tfrecord.frame_records([log(), b"\xff\xff"]),
+     "record 1 is not a PredictionLog; write PredictionLog records"),
+    (tfrecord.frame_records([b""]), f"record 0 contains no request; {AGAIN}"),
+    (tfrecord.frame_records([log(signature="train")]),
+     f"record 0 names the signature 'train'; the model has serving_default; {AGAIN}"),
+    (tfrecord.frame_records([log(inputs={"x": 1})]),
+     f"record 0 gives x; the signature expects feat_ids, feat_vals; {AGAIN}"),
+    (tfrecord.frame_records([log(inputs={"feat_ids": 3, "feat_vals": 1})]),
+     f"record 0 gives feat_ids as int32; the signature expects int64; {AGAIN}"),
+    (tfrecord.frame_records([log(columns=38)]),
+     "record 0 gives feat_ids that has shape [1, 38]; the signature expects [any, 39]; " + AGAIN),
+    (tfrecord.frame_records([log()] * 1001),
+     "contains more than 1000 records; remove some, or the model doesn't load"),
+], ids=lambda part: part if isinstance(part, str) else "")  # fmt: skip
 def test_a_file_that_would_stop_the_model_from_loading_is_refused(
     info: SavedModelInfo, tmp_path: Path, content: bytes, message: str
 ) -> None:
     file = written(tmp_path, content)
-    with pytest.raises(PackagingError) as caught:
-        check_warm_up(file, info)
-    assert str(caught.value) == f"{file}: {message}"
+    assert refusal(check_warm_up, file, info) == f"{file}: {message}"
 
 
 def test_a_thousand_records_of_any_kind_pass(info: SavedModelInfo, tmp_path: Path) -> None:
-    file = written(tmp_path, tfrecord.frame_records([log()] * 1000))
-    assert check_warm_up(file, info) == 1000
-    file = written(
-        tmp_path,
-        tfrecord.frame_records([wire.PredictionLog(multi_inference_log=b"").SerializeToString()]),
-    )
-    assert check_warm_up(file, info) == 1
-
-    file = tmp_path / "records"
-    file.write_bytes(tfrecord.frame_records([log(model="other")]))
-    assert check_warm_up(file, info) == 1
+    assert check_warm_up(written(tmp_path, tfrecord.frame_records([log()] * 1000)), info) == 1000
+    for record in (wire.PredictionLog(multi_inference_log=b"").SerializeToString(), log(model="o")):
+        file = written(tmp_path, tfrecord.frame_records([record]))
+        assert check_warm_up(file, info) == 1

@@ -61,5 +61,4 @@ def _written(file: Path, info: str, tag: str, said: dict[str, bytes]) -> Path:
 
 
 def _digest(content: bytes) -> str:
-    digest = hashlib.sha256(content).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

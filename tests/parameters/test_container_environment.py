@@ -78,15 +78,12 @@ VALUES = st.fixed_dictionaries(
         "timing_header": st.booleans(),
         "batching": st.fixed_dictionaries(
             {},
-            optional={
-                "max_batch_size": st.integers(0, 4096),
-                "timeout_micros": st.integers(0, 99_999),
-                "batch_threads": st.integers(1, 64),
-                "max_enqueued_batches": st.integers(1, 64),
-            },
+            optional={"max_batch_size": st.integers(0, 4096),
+                      "timeout_micros": st.integers(0, 99_999), "batch_threads": st.integers(1, 64),
+                      "max_enqueued_batches": st.integers(1, 64)},
         ),
     },
-)
+)  # fmt: skip
 
 
 def pasted(container: dict[str, Any]) -> dict[str, str]:
@@ -155,11 +152,9 @@ def test_an_override_wins_in_either_spelling(
 ) -> None:
     file, option = [*spelt]
     layer = {"container": first} if file == "k" else {"environment": pasted(first)}
-    given = (
-        {f"container.{key}": text for key, text in dotted(second)}
-        if option == "k"
-        else {f"environment.{name}": text for name, text in pasted(second).items()}
-    )
+    given = {f"environment.{name}": text for name, text in pasted(second).items()}
+    if option == "k":
+        given = {f"container.{key}": text for key, text in dotted(second)}
     found = primary(read(project, layer, **given))
     wanted = merged(first, second)
     if option == "k" and second.get("batching") == {}:  # an empty table replaces a whole one
@@ -168,15 +163,9 @@ def test_an_override_wins_in_either_spelling(
     assert found.environment == {}
 
 
-def test_one_setting_in_both_spellings_of_one_file_is_an_error_that_names_both(
-    project: Path,
-) -> None:
-    texts = {
-        "gunicorn_worker_class": "sync",
-        "gunicorn_log_level": "info",
-        "nginx_log_level": "info",
-        "transport": "rest",
-    }
+def test_one_setting_in_both_spellings_of_a_file_is_an_error_naming_both(project: Path) -> None:
+    texts = {"gunicorn_worker_class": "sync", "transport": "rest"}
+    texts |= {"gunicorn_log_level": "info", "nginx_log_level": "info"}
     for variable, key in SETTINGS.items():
         value: Any = texts.get(key, {} if key == "batching" else 1)
         table = {"batching": {key.removeprefix("batching."): 1}} if "." in key else {key: value}
@@ -210,10 +199,7 @@ def test_an_override_without_a_value_takes_the_setting_out(project: Path) -> Non
 
 
 def test_a_later_file_switches_batching_off_and_on_again(project: Path) -> None:
-    on, off = (
-        {"environment": {BATCHING_SWITCH: "True"}},
-        {"environment": {BATCHING_SWITCH: "false"}},
-    )
+    on, off = ({"environment": {BATCHING_SWITCH: text}} for text in ("True", "false"))
     sized = {"environment": {BATCHING_SWITCH: "true", SIZE: "64"}}
     assert primary(read(project, {"container": {"batching": {}}}, off)).container.batching is None
     assert primary(read(project, off, {"container": {"batching": {}}})).container.batching
@@ -231,9 +217,7 @@ def test_a_size_alone_switches_no_batching_on_as_in_the_image(project: Path) -> 
     assert found.environment == {SIZE: "64"}
 
 
-def test_a_value_that_the_container_does_not_take_names_key_variable_and_line(
-    project: Path,
-) -> None:
+def test_a_value_the_container_does_not_take_names_key_variable_and_line(project: Path) -> None:
     for variable, text, problem, allowed in [
         (WORKERS, "four", "'four' is not a whole number", "0 or more and 1000000 or less"),
         (WORKERS, "-1", "-1 is out of range", "0 or more and 1000000 or less"),

@@ -25,9 +25,7 @@ def said(environment: Environment, text: str = VALID, **replacements: str) -> li
     return messages(check(environment(text, **replacements)))
 
 
-def test_an_unknown_key_names_the_nearest_and_a_foreign_file_is_told_apart(
-    environment: Environment,
-) -> None:
+def test_an_unknown_key_names_the_nearest_and_a_foreign_file_none(environment: Environment) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
         (
             "variants.primary.max_instnces",
@@ -41,22 +39,15 @@ def test_an_unknown_key_names_the_nearest_and_a_foreign_file_is_told_apart(
     ]
     assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "remove it"
     assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
-        (
-            "",
-            "it contains none of an environment file's keys",
-            "",
-            "pass the project's folder: `servable --project FOLDER COMMAND`",
-        )
-    ]
+        ("", "it contains none of an environment file's keys", "",
+         "pass the project's folder: `servable --project FOLDER COMMAND`"),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("key", "table", "now"),
-    [
-        ("max_machines = 3\n", "variants.primary.max_machines", "variants.primary.max_instances"),
-        ("[pages]\n", "pages", "alarms"),
-    ],
-)
+@pytest.mark.parametrize(("key", "table", "now"), [
+    ("max_machines = 3\n", "variants.primary.max_machines", "variants.primary.max_instances"),
+    ("[pages]\n", "pages", "alarms"),
+])  # fmt: skip
 def test_a_key_that_was_renamed_is_refused_with_its_new_name(
     environment: Environment, monkeypatch: pytest.MonkeyPatch, key: str, table: str, now: str
 ) -> None:
@@ -71,21 +62,15 @@ def test_every_renamed_key_leads_to_one_that_there_is() -> None:
         assert find_type(tuple(now.split("."))) is not None
 
 
-def test_a_wrong_type_number_word_or_account_is_told_what_is_allowed(
-    environment: Environment,
-) -> None:
+def test_a_wrong_type_number_word_or_account_learns_what_is_right(environment: Environment) -> None:
     for line, problem, allowed, remedy in [
         ('min_instances = "2"', "'2' is not a whole number", COUNT, "leave out the quotes: 2"),
         ("min_instances = 1.5", "1.5 is not a whole number", COUNT, "change it"),
         ("min_instances = true", "True is not a whole number", COUNT, "change it"),
         ("container = 3", "3 is not a table", "a table", "change it"),
-        (
-            'weight = "much"',
-            "'much' is not a number",
-            "a number, 0 or more and 1000000 or less",
-            "change it",
-        ),
-    ]:
+        ('weight = "much"', "'much' is not a number", "a number, 0 or more and 1000000 or less",
+         "change it"),
+    ]:  # fmt: skip
         key = f"variants.primary.{line.split(' ')[0]}"
         assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
@@ -96,29 +81,17 @@ def test_a_wrong_type_number_word_or_account_is_told_what_is_allowed(
         assert said(environment, VALID + scaling) == [(key, problem, allowed, remedy)]
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
     assert said(environment, text) == [
-        (
-            "variants.primary.container.gunicorn_worker_class",
-            "'gvent' is not known",
-            "sync, gevent, gthread, eventlet, tornado",
-            "did you mean gevent?",
-        )
-    ]
+        ("variants.primary.container.gunicorn_worker_class", "'gvent' is not known",
+         "sync, gevent, gthread, eventlet, tornado", "did you mean gevent?"),
+    ]  # fmt: skip
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
-        (
-            "account",
-            "missing",
-            "AWS account id: a string of 12 digits",
-            "add account = … at the top of the file",
-        )
-    ]
+        ("account", "missing", "AWS account id: a string of 12 digits",
+         "add account = … at the top of the file"),
+    ]  # fmt: skip
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
-        (
-            "account",
-            "'1111' does not have the required format",
-            "12 digits in quotes, for example 111111111111",
-            "write it in that format",
-        )
-    ]
+        ("account", "'1111' does not have the required format",
+         "12 digits in quotes, for example 111111111111", "write it in that format"),
+    ]  # fmt: skip
 
 
 def test_an_identifier_that_is_none_is_told_its_form(project: Path) -> None:
@@ -126,25 +99,22 @@ def test_an_identifier_that_is_none_is_told_its_form(project: Path) -> None:
         ('network = { subnets = ["subnet 1"] }', "subnet-0a1b2c3d4e5f60718"),
         ('network = { security_groups = ["default"] }', "sg-0a1b2c3d4e5f60718"),
         ('endpoint.callers = ["web"]', "arn:aws:iam::111111111111:role/serving"),
-        (
-            'endpoint.log_kms_key = "alias/logs"',
-            "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
-        ),
+        ('endpoint.log_kms_key = "alias/logs"',
+         "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001"),
         ('security.permissions_boundary = "b"', "arn:aws:iam::111111111111:policy/boundary"),
         ('security.iam_path = "service"', "/service/ranker/"),
         ('alarms.notify = ["me"]', "team@example.com"),
         ('endpoint.volume_kms_key = "arn:aws:s3:::b"', "alias/ranker"),
         ('prices.as_of = "May"', "2026-11-29"),
         ("prices.instance_usd_per_hour = { c5 = 1.0 }", "ml.c5.xlarge"),
-    ]:
+    ]:  # fmt: skip
         (found,) = overlaid(project, lines).findings
         assert found.problem.endswith(("does not have the required format", "is not a valid name"))
         assert found.allowed.endswith(f", for example {form}")
 
     (found,) = overlaid(project, 'variants.primary.environment = { "MY-TABLE" = "x" }').findings
-    assert found.allowed == (
-        "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
-    )
+    shown = found.allowed
+    assert shown == "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
     for key in ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"]:
         assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
@@ -170,30 +140,21 @@ def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
 
 def test_problems_are_said_at_once_without_what_follows(environment: Environment) -> None:
     found = said(environment, VALID + 'min_instances = "2"\nmax = 3\n')
-    assert [finding.key for finding in found] == [
-        "variants.primary.min_instances",
-        "variants.primary.max",
-    ]
+    told = [finding.key for finding in found]
+    assert told == ["variants.primary.min_instances", "variants.primary.max"]
     found = said(
         environment,
-        **{
-            'account = "111111111111"\n': "colour = 1\n",
-            "c5.xlarge": "c5.huge",
-            '"model"': '"none"',
-        },
-    )
+        **{'account = "111111111111"\n': "colour = 1\n", "c5.xlarge": "c5.huge",
+           '"model"': '"none"'},
+    )  # fmt: skip
     assert [finding.key for finding in found] == [
-        "colour",
-        "account",
-        "models.ranker.saved_model",
-        "variants.primary.instance_type",
-    ]
+        "colour", "account", "models.ranker.saved_model", "variants.primary.instance_type",
+    ]  # fmt: skip
     found = said(environment, **{'"model"': "3"})
     assert [finding.key for finding in found] == ["models.ranker.saved_model"]
     text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
-    assert [finding.key for finding in said(environment, text)] == [
-        "variants.primary.scaling.max_rps_per_instance"
-    ]
+    given = [finding.key for finding in said(environment, text)]
+    assert given == ["variants.primary.scaling.max_rps_per_instance"]
 
 
 def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> None:
@@ -210,85 +171,60 @@ def test_a_wrong_base_or_file_name_is_mended_where_it_stands(project: Path) -> N
     assert messages(first(base=VALID, prod='extends = "bsae"\n')) == [
         ("extends", "there is no file 'bsae' in environments/", "base", "did you mean base?")
     ]
-    found = first(a='extends = "b"\n', b='extends = "a"\n')
-    assert "a -> b -> a" in found[0].problem
+    assert "a -> b -> a" in first(a='extends = "b"\n', b='extends = "a"\n')[0].problem
     # A bad extends hides no unknown key.
     keys = [finding.key for finding in first(prod='extends = "bse"\ncolour = 1\n')]
     assert keys == ["extends", "colour"]
     assert messages(first(eu_prod=VALID)) == [
-        (
-            "",
-            "'eu_prod' is not a valid name for an environment",
-            "a letter followed by letters, digits, and hyphens, at most 40 characters",
-            "rename the file",
-        )
-    ]
+        ("", "'eu_prod' is not a valid name for an environment",
+         "a letter followed by letters, digits, and hyphens, at most 40 characters",
+         "rename the file"),
+    ]  # fmt: skip
 
 
-def test_a_file_that_is_not_toml_says_where_and_a_bad_name_or_number_is_refused(
-    environment: Environment,
-) -> None:
-    assert said(environment, 'account = "1\n')[0].problem == (
-        "not TOML: Illegal character '\\n' (at line 1, column 13)"
-    )
+def test_a_file_not_toml_says_where_and_a_bad_name_or_number_what(environment: Environment) -> None:
+    wrong = "not TOML: Illegal character '\\n' (at line 1, column 13)"
+    assert said(environment, 'account = "1\n')[0].problem == wrong
     for line, remedy in [
-        (
-            "account = 012345678901",
-            'quote it: account = "012345678901", or leave out the leading zeros of a number',
-        ),
+        ("account = 012345678901",
+         'quote it: account = "012345678901", or leave out the leading zeros of a number'),
         ("region = eu-west-1  # Ireland", 'quote it: region = "eu-west-1"'),
         ("production = True", "write production = true"),
         ("tags = [eu", "correct that line"),
-    ]:
+    ]:  # fmt: skip
         (found,) = said(environment, f"\n{line}\n")
         assert found.remedy == remedy
 
-    text = VALID.replace("[variants.primary]", '[variants."a b"]')
-    (finding,) = said(environment, text)
+    (finding,) = said(environment, VALID.replace("[variants.primary]", '[variants."a b"]'))
     assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
     (problem,) = said(environment, VALID + "weight = inf\n")
     assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")
 
 
-@pytest.mark.parametrize(
-    ("parts", "text"),
-    [
-        (
-            {"key": "a.b", "line": 7, "allowed": "1 to 3"},
-            "prod.toml:7: a.b: 4 is too much; allowed: 1 to 3; lower it",
-        ),
-        ({"key": ""}, "prod.toml: 4 is too much; lower it"),
-    ],
-)
-def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
-    parts: dict[str, Any], text: str
-) -> None:
+@pytest.mark.parametrize(("parts", "text"), [
+    ({"key": "a.b", "line": 7, "allowed": "1 to 3"},
+     "prod.toml:7: a.b: 4 is too much; allowed: 1 to 3; lower it"),
+    ({"key": ""}, "prod.toml: 4 is too much; lower it"),
+])  # fmt: skip
+def test_a_message_is_place_key_problem_values_and_remedy(parts: dict[str, Any], text: str) -> None:
     finding = Finding(
-        rule="r",
-        severity=Severity.ERROR,
-        file="prod.toml",
-        problem="4 is too much",
-        remedy="lower it",
-        **parts,
-    )
+        rule="r", severity=Severity.ERROR, file="prod.toml", problem="4 is too much",
+        remedy="lower it", **parts,
+    )  # fmt: skip
     assert str(finding) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "remedy"),
-    [
-        (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
-         'add a table [endpoint] with name = "…"'),
-        (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
-        (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
-        (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
-         'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
-        (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
-         "models.ranker.artifact.uri",
-         "add uri = … to [models.ranker.artifact], or run `servable pin prod`"),
-    ],
-    ids=["table", "key", "tables", "batch", "artifact"],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "key", "remedy"), [
+    (VALID.replace('[endpoint]\nname = "ranker"\n', ""), "endpoint",
+     'add a table [endpoint] with name = "…"'),
+    (VALID.replace('name = "ranker"\n', ""), "endpoint.name", "add name = … to [endpoint]"),
+    (VALID[: VALID.index("[models")], "models", "add a table [models.NAME]"),
+    (VALID + '[batch.a]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"\noutput = "s3://bucket/a/"\n'
+     'content_type = "text/csv"\n', "batch.a.input", "add input = … to [batch.a]"),
+    (VALID.replace('saved_model = "model"', 'artifact = { sha256 = "' + "a" * 64 + '" }'),
+     "models.ranker.artifact.uri",
+     "add uri = … to [models.ranker.artifact], or run `servable pin prod`"),
+], ids=["table", "key", "tables", "batch", "artifact"])  # fmt: skip
 def test_a_missing_key_is_added_to_its_table(
     environment: Environment, text: str, key: str, remedy: str
 ) -> None:
@@ -311,24 +247,15 @@ def test_a_value_is_shown_as_it_was_probably_meant_and_with_what_is_allowed(proj
         (found,) = overlaid(project, lines).findings
         assert found.remedy == remedy
     for lines, problem, allowed in [
-        (
-            'variants.primary.routing = "rand"',
-            "'rand' is not known",
-            "least_outstanding_requests, random",
-        ),
+        ('variants.primary.routing = "rand"', "'rand' is not known",
+         "least_outstanding_requests, random"),
         ("variants.primary.weight = -1", "-1 is out of range", "0 or more and 1000000 or less"),
-        (
-            "models.ranker.version = 'a'",
-            "'a' is not a whole number",
-            "a whole number, 0 or more and 9223372036854775807 or less",
-        ),
-        (
-            f'region = "{"x" * 70}"',
-            "'" + "x" * 56 + "... does not have the required format",
-            "a Region's name, for example eu-west-1",
-        ),
+        ("models.ranker.version = 'a'", "'a' is not a whole number",
+         "a whole number, 0 or more and 9223372036854775807 or less"),
+        (f'region = "{"x" * 70}"', "'" + "x" * 56 + "... does not have the required format",
+         "a Region's name, for example eu-west-1"),
         ('acknowledge = { a = "short" }', "'short' is out of range", "at least 10 characters"),
         ("metrics.publish_seconds = 20", "20 is not known", "10, 30, 60, 120, 180, 240, 300"),
-    ]:
+    ]:  # fmt: skip
         (found,) = overlaid(project, lines).findings
         assert (found.problem, found.allowed) == (problem, allowed)

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from infra.parameters.loading import load
+from infra.parameters.model import compute_model_sizes
 from infra.parameters.placement import (
     Placement,
     build_instance_part,
@@ -12,6 +15,7 @@ from infra.parameters.placement import (
     list_variant_placements,
 )
 from infra.policy.derived_settings import Choice
+from infra.policy.sizing import ModelSizes
 from tests.conftest import VALID, valid
 from tests.preflight.overlay import overlaid
 
@@ -41,9 +45,8 @@ def test_a_driver_and_timeouts_are_derived_where_the_file_names_none(project: Pa
     for processes, seconds in [(1, 120), (2, 240)]:
         size = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", size_gib = 12 }}'
         settings = f"variants.primary.container.tfs_processes = {processes}\nmodels.ranker.{size}"
-        assert placed(project, settings).timeouts["startup_timeout_seconds"] == Choice(
-            "startup_timeout_seconds", seconds, "derived", "twice the estimate"
-        )
+        shown = placed(project, settings).timeouts["startup_timeout_seconds"]
+        assert shown == Choice("startup_timeout_seconds", seconds, "derived", "twice the estimate")
 
     assert placed(project, "variants.primary.start_seconds = 77").start_seconds == 77
     assert (placed(project, "").start_seconds or 0) > 100
@@ -67,10 +70,8 @@ def test_routing_is_by_kind_unless_the_file_says(project: Path) -> None:
 
     lines = 'models.many = { multi_model = ["ranker"] }\nvariants.primary.model = "many"'
     found = placed(project, lines)
-    assert (found.routing.value, found.routing.reason) == (
-        None,
-        "SageMaker's default: routes to an instance that has loaded the model",
-    )
+    told = (found.routing.value, found.routing.reason)
+    assert told == (None, "SageMaker's default: routes to an instance that has loaded the model")
     # The image divides no GPU among processes in this mode, and Gunicorn always runs.
     assert (found.gpus, found.workers > 0) == (0, True)
     gpu = placed(project, f"{lines}\n{GPU}")
@@ -96,10 +97,8 @@ def test_workers_run_with_code_alone(project: Path) -> None:
         environment = valid(overlaid(project, lines)).environment
         assert find_placement(environment, "primary") is None
         assert list_placements(environment) == ()
-    pools = (
-        'variants.primary.instance_pools = [{ instance_type = "ml.none.xlarge" },'
-        ' { instance_type = "ml.g5.xlarge" }]'
-    )
+    kinds = '{ instance_type = "ml.none.xlarge" }, { instance_type = "ml.g5.xlarge" }'
+    pools = f"variants.primary.instance_pools = [{kinds}]"
     environment = valid(overlaid(project, pools)).environment
     assert find_placement(environment, "primary") is None
     assert [each.pool for each in list_variant_placements(environment, "primary")] == [1]
@@ -107,9 +106,7 @@ def test_workers_run_with_code_alone(project: Path) -> None:
 
 def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Path) -> None:
     found = placed(project, "")
-    assert chosen(found.version) == (
-        found.tensorflow, "file", "from the file",
-    )  # fmt: skip
+    assert chosen(found.version) == (found.tensorflow, "file", "from the file")
     (project / "environments" / "prod.toml").unlink()
     newest = placed(project, 'models.ranker.tensorflow = "9.99"').tensorflow
     assert newest >= "2.19"
@@ -117,9 +114,7 @@ def test_the_image_is_the_newest_that_the_type_can_run_or_the_file_s(project: Pa
     model = derived.models["ranker"].model_copy(update={"tensorflow": None})
     free = find_placement(derived.model_copy(update={"models": {"ranker": model}}), "primary")
     assert free is not None
-    assert chosen(free.version) == (
-        newest, "derived", "the newest image that ml.c5.xlarge can run",
-    )  # fmt: skip
+    assert chosen(free.version) == (newest, "derived", "the newest image that ml.c5.xlarge can run")
 
 
 def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
@@ -130,19 +125,15 @@ def test_a_key_is_named_in_the_table_that_has_it(project: Path) -> None:
     first, second = list_variant_placements(valid(overlaid(project, pools)).environment, "primary")
     table = "variants.primary"
     assert [first.pool, second.pool] == [0, 1]
-    assert second.build_key("instance_type") == f"{table}.instance_pools.1.instance_type"
-    assert second.build_key("container.tfs_processes") == (
-        f"{table}.instance_pools.1.container.tfs_processes"
-    )
+    for own in ("instance_type", "container.tfs_processes"):
+        assert second.build_key(own) == f"{table}.instance_pools.1.{own}"
     assert first.build_key("container.tfs_processes") == f"{table}.container.tfs_processes"
     assert second.build_key("container.gunicorn_workers") == f"{table}.container.gunicorn_workers"
     assert second.build_key("weight") == f"{table}.weight"
     assert (second.machine_key, second.host) == (second.build_key("instance_type"), "primary")
-    alone = placed(project, "")
-    assert alone.build_key("instance_type") == "variants.primary.instance_type"
-    serverless = VALID.replace(
-        'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 2048, max_concurrency = 4 }"
-    )
+    assert placed(project, "").build_key("instance_type") == "variants.primary.instance_type"
+    keys = "serverless = { memory_mib = 2048, max_concurrency = 4 }"
+    serverless = VALID.replace('instance_type = "ml.c5.xlarge"', keys)
     (project / "environments" / "prod.toml").write_text(serverless)
     (file,) = load(project, project / "environments")
     less = find_placement(valid(file).environment, "primary")
@@ -174,15 +165,10 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     assert [*both] == ["a", "b"]
     a = both["a"]
     assert (a.table, a.host, a.parts, a.whole_instance.gpus) == (
-        "variants.shared.components",
-        "shared",
-        2,
-        4,
-    )
-    assert (a.build_key("model"), a.build_key("instance_type")) == (
-        "variants.shared.components.a.model",
-        "variants.shared.instance_type",
-    )
+        "variants.shared.components", "shared", 2, 4,
+    )  # fmt: skip
+    assert a.build_key("model") == "variants.shared.components.a.model"
+    assert a.build_key("instance_type") == "variants.shared.instance_type"
     # 48 vCPUs without a tenth, halved, in quarters; 4 GPUs and 192 GiB halved.
     assert (a.copy_cpus.value, a.copy_gpus.value) == (21.5, 2)
     assert (a.copy_cpus.origin, a.copy_gpus.origin) == ("derived", "derived")
@@ -192,9 +178,7 @@ def test_components_share_an_instance_in_equal_parts(project: Path) -> None:
     assert a.copy_memory_mib.origin == "derived"
 
 
-def test_a_component_has_what_its_keys_reserve_and_of_what_sleeps_an_instance(
-    project: Path,
-) -> None:
+def test_a_component_has_what_its_keys_reserve_or_an_instance_if_it_sleeps(project: Path) -> None:
     a, b = components(project, ", cpus = 8, gpus = 0, memory_mib = 2048").values()
     assert [chosen(each) for each in (a.copy_cpus, a.copy_gpus, a.copy_memory_mib)] == [
         (8, "file", "from the file"),
@@ -214,14 +198,47 @@ def test_a_component_has_what_its_keys_reserve_and_of_what_sleeps_an_instance(
     part = build_instance_part(whole, greedy, 2)
     assert (part.vcpus, part.gpus, part.memory_gib) == (1, 4, whole.memory_gib)
 
-    found = placed(project, "variants.primary.sleep_after_minutes = 5")
-    assert chosen(found.copy_cpus) == (
-        2.25, "derived", "above half of 4: each copy gets its own instance",
-    )  # fmt: skip
-    assert (
-        placed(
-            project,
-            "variants.primary.sleep_after_minutes = 5\nvariants.primary.copy_memory_mib = 2000",
-        ).copy_memory_mib.value
-        == 2000
-    )
+    asleep = "variants.primary.sleep_after_minutes = 5"
+    cpus = (2.25, "derived", "above half of 4: each copy gets its own instance")
+    assert chosen(placed(project, asleep).copy_cpus) == cpus
+    stated = f"{asleep}\nvariants.primary.copy_memory_mib = 2000"
+    assert placed(project, stated).copy_memory_mib.value == 2000
+
+
+ARTIFACT = (
+    f'models.ranker.artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}", '
+    "size_gib = 2.5, size_bytes = 1073741824 }"
+)
+
+
+def known(project: Path, lines: str = "") -> ModelSizes:
+    return compute_model_sizes(valid(overlaid(project, lines)).environment.models, "ranker")
+
+
+def test_size_memory_and_code_are_the_folders_or_as_the_file_says(project: Path) -> None:
+    files = [file for file in (project / "model").rglob("*") if file.is_file()]
+    assert known(project).model_gib == sum(file.stat().st_size for file in files) / 2**30
+    assert known(project, 'models.ranker.saved_model = "nowhere"').model_gib is None
+    found = known(project, ARTIFACT)
+    assert (found.model_gib, found.packed_gib, found.has_code) == (2.5, 1.0, None)
+    assert known(project, 'models.ranker.compression = "none"').compressed is False
+
+    lines = "models.ranker.server_memory_gib = 3\nmodels.ranker.worker_memory_mib = 512"
+    found = known(project, lines)
+    assert (found.server_gib, found.worker_gib) == (3, 0.5)
+    for lines, code in [
+        ("", False),
+        ('models.ranker.code = "code"', True),
+        ('models.ranker.handler = "servable"', True),
+    ]:
+        assert known(project, lines).has_code is code
+
+
+def test_models_of_one_archive_are_loaded_together(project: Path) -> None:
+    lines = 'models.ranker.also_serves = ["other"]\nmodels.other.saved_model = "model"'
+    alone = known(project).model_gib
+    assert alone is not None
+    assert known(project, lines).model_gib == pytest.approx(2 * alone)
+    lines = 'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"'
+    found = compute_model_sizes(valid(overlaid(project, lines)).environment.models, "many")
+    assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)

@@ -45,14 +45,10 @@ def day(file: ValidFile, name: str = "primary", rpm: float = 6000, **more: Any) 
 def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environment: Read) -> None:
     file = environment(THREE)
     days = {name: day(file, name) for name in ("primary", "other", "copy")}
-    assert {name: each.requests for name, each in days.items()} == {
-        "primary": [4500, 4500],
-        "other": [1500, 1500],
-        "copy": [6000, 6000],
-    }
-    assert [each.routing for each in days.values()] == [
-        "least_outstanding_requests", "least_outstanding_requests", "random",
-    ]  # fmt: skip
+    shown = {name: each.requests for name, each in days.items()}
+    assert shown == {"primary": [4500, 4500], "other": [1500, 1500], "copy": [6000, 6000]}
+    told = [each.routing for each in days.values()]
+    assert told == ["least_outstanding_requests", "least_outstanding_requests", "random"]
     assert [each.page is None for each in days.values()] == [False, False, True]
     assert [each.start_minutes for each in days.values()] == [4, 4, 4]
     service = days["primary"].model.service
@@ -60,13 +56,10 @@ def test_a_variant_gets_its_share_and_a_shadow_a_copy_of_each_request(environmen
     assert days["primary"].p99_ms == 80
 
 
-def test_no_request_waits_longer_than_sagemaker_does_or_than_the_queue_is(
-    environment: Read,
-) -> None:
+def test_no_request_waits_longer_than_sagemaker_or_than_the_queue_is(environment: Read) -> None:
     assert day(environment()).model.queue == 60 * 50  # InvokeEndpoint waits 60 s
-    batching = (
-        "[variants.primary.container.batching]\nmax_batch_size = 2\nmax_enqueued_batches = 4\n"
-    )
+    table = "[variants.primary.container.batching]"
+    batching = f"{table}\nmax_batch_size = 2\nmax_enqueued_batches = 4\n"
     bounded = day(environment(VALID + batching)).model.queue
     # 4 batches of 2 rows wait; the image adds to these what its workers hold.
     assert 8 <= bounded < 3000
@@ -96,35 +89,28 @@ def test_a_day_begins_with_as_many_instances_as_its_first_minute_needs(environme
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 6)
 
 
-@pytest.mark.parametrize(
-    ("lines", "pairs", "missing"),
-    [
-        ("", [(180, 0), (420, 0)], ["start_seconds"]),
-        ("start_seconds = 90", [(90, 0)], []),
-        ("max_instances = 2\nscaling.max_rps_per_instance = 4",
-         [(180, 0), (180, 180), (420, 0), (420, 180)],
-         ["start_seconds", "scaling.metric_delay_seconds"]),
-        ("max_instances = 2\nscaling = { max_rps_per_instance = 4, metric_delay_seconds = 30 }",
-         [(180, 30), (420, 30)], ["start_seconds"]),
-        ("max_instances = 2\nscaling = { max_rps_per_instance = 4, hold = true }",
-         [(180, 0), (420, 0)], ["start_seconds"]),
-        ("max_instances = 2\nsleep_after_minutes = 5\nstart_seconds = 500", [(500, 0), (500, 180)],
-         ["scaling.metric_delay_seconds"]),
-    ],
-    ids=["fixed", "start", "scales", "delay", "held", "sleeps"],
-)  # fmt: skip
+@pytest.mark.parametrize(("lines", "pairs", "missing"), [
+    ("", [(180, 0), (420, 0)], ["start_seconds"]),
+    ("start_seconds = 90", [(90, 0)], []),
+    ("max_instances = 2\nscaling.max_rps_per_instance = 4",
+     [(180, 0), (180, 180), (420, 0), (420, 180)],
+     ["start_seconds", "scaling.metric_delay_seconds"]),
+    ("max_instances = 2\nscaling = { max_rps_per_instance = 4, metric_delay_seconds = 30 }",
+     [(180, 30), (420, 30)], ["start_seconds"]),
+    ("max_instances = 2\nscaling = { max_rps_per_instance = 4, hold = true }",
+     [(180, 0), (420, 0)], ["start_seconds"]),
+    ("max_instances = 2\nsleep_after_minutes = 5\nstart_seconds = 500", [(500, 0), (500, 180)],
+     ["scaling.metric_delay_seconds"]),
+], ids=["fixed", "start", "scales", "delay", "held", "sleeps"])  # fmt: skip
 def test_what_is_not_stated_is_a_range_and_its_keys_are_named(
     environment: Read, lines: str, pairs: list[tuple[int, int]], missing: list[str]
 ) -> None:
     found = placed(environment(f"{VALID}{lines}\n"))
-    assert [
-        (round(pace.start_seconds), pace.metric_delay_seconds)
-        for pace in list_scaling_delays(found)
-    ] == pairs
+    paces = list(list_scaling_delays(found))
+    assert [(round(pace.start_seconds), pace.metric_delay_seconds) for pace in paces] == pairs
     assert list_missing_keys(found) == [f"variants.primary.{key}" for key in missing]
-    assert [pace.start_minutes for pace in list_scaling_delays(found)] == [
-        -(-start // 60) for start, _ in pairs
-    ]  # a started minute counts
+    # A started minute counts.
+    assert [pace.start_minutes for pace in paces] == [-(-start // 60) for start, _ in pairs]
 
 
 def test_a_pace_that_is_given_is_that_of_the_day(environment: Read) -> None:
@@ -138,9 +124,7 @@ def test_a_pace_that_is_given_is_that_of_the_day(environment: Read) -> None:
     assert day(environment(VALID), pace=slowest).sleep is None
 
 
-def test_a_day_of_the_file_is_its_profile_between_the_quiet_and_the_peak_rate(
-    environment: Read,
-) -> None:
+def test_a_day_of_the_file_is_its_profile_from_the_quiet_to_the_peak(environment: Read) -> None:
     def minutes(lines: str) -> list[float] | None:
         return read_stated_day(environment(f"{VALID}[traffic]\n{lines}").environment.traffic)
 
@@ -158,22 +142,18 @@ def test_a_day_of_the_file_is_its_profile_between_the_quiet_and_the_peak_rate(
     assert 0 < min(default) < 1500
 
 
-@pytest.mark.parametrize(
-    ("rollout", "deployment"),
-    [
-        ("", PlacedDeployment(minute=7)),
-        ('strategy = "rolling"\nbatch_percent = 30\nbake_minutes = 12',
-         PlacedDeployment(minute=7, bake_minutes=12, batch_percent=30)),
-        # Shares are of whole instances: half of three is two.
-        ('strategy = "canary"\ncanary_percent = 50\nbake_minutes = 15',
-         PlacedDeployment(minute=7, bake_minutes=15, last_bake_minutes=4, by_count={
-             1: (100, 100), 2: (50, 100), 3: (100 * 2 / 3, 100)})),
-        ('strategy = "all_at_once"\nbake_minutes = 15',
-         PlacedDeployment(minute=7, bake_minutes=15, last_bake_minutes=15, by_count={
-             1: (100,), 2: (100,), 3: (100,)})),
-    ],
-    ids=["none", "rolling", "canary", "all at once"],
-)  # fmt: skip
+@pytest.mark.parametrize(("rollout", "deployment"), [
+    ("", PlacedDeployment(minute=7)),
+    ('strategy = "rolling"\nbatch_percent = 30\nbake_minutes = 12',
+     PlacedDeployment(minute=7, bake_minutes=12, batch_percent=30)),
+    # Shares are of whole instances: half of three is two.
+    ('strategy = "canary"\ncanary_percent = 50\nbake_minutes = 15',
+     PlacedDeployment(minute=7, bake_minutes=15, last_bake_minutes=4, by_count={
+         1: (100, 100), 2: (50, 100), 3: (100 * 2 / 3, 100)})),
+    ('strategy = "all_at_once"\nbake_minutes = 15',
+     PlacedDeployment(minute=7, bake_minutes=15, last_bake_minutes=15, by_count={
+         1: (100,), 2: (100,), 3: (100,)})),
+], ids=["none", "rolling", "canary", "all at once"])  # fmt: skip
 def test_a_deployment_goes_as_the_rollout_says(
     environment: Read, rollout: str, deployment: PlacedDeployment
 ) -> None:

@@ -22,12 +22,9 @@ from tests.conftest import VALID
 Read = Callable[[str], ValidFile]
 WAITS = Cooldowns(out_seconds=70, in_seconds=140, out_reason="", in_reason="")
 NUMBERS = Scaling(
-    max_rps_per_instance=10,
-    max_concurrency_per_instance=8,
-    max_backlog_per_instance=6,
-    provisioned_use_percent=70,
-    safety_factor=0.5,
-)
+    max_rps_per_instance=10, max_concurrency_per_instance=8, max_backlog_per_instance=6,
+    provisioned_use_percent=70, safety_factor=0.5,
+)  # fmt: skip
 
 
 def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:
@@ -38,15 +35,11 @@ def properties_of(file: ValidFile, name: str = "primary") -> ScalingProperties:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
-    policies = {
-        each.name: each.properties("ranker")
-        for each in build_tracking_policies(NUMBERS, WAITS, copies=copies)
-    }
+    built = build_tracking_policies(NUMBERS, WAITS, copies=copies)
+    policies = {each.name: each.properties("ranker") for each in built}
     kinds = {policy["PolicyType"] for policy in policies.values()}
-    tracked = {
-        name: policy["TargetTrackingScalingPolicyConfiguration"]
-        for name, policy in policies.items()
-    }
+    kind = "TargetTrackingScalingPolicyConfiguration"
+    tracked = {name: policy[kind] for name, policy in policies.items()}
     assert kinds == {"TargetTrackingScaling"}
     assert {name: each["TargetValue"] for name, each in tracked.items()} == {
         "Tracking": 10 * 0.5 * 60,  # requests a minute
@@ -54,9 +47,8 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
         "Provisioned": 0.7,  # a share
         "Backlog": 3,
     }
-    assert {(each["ScaleOutCooldown"], each["ScaleInCooldown"]) for each in tracked.values()} == {
-        (70, 140)
-    }
+    told = {(each["ScaleOutCooldown"], each["ScaleInCooldown"]) for each in tracked.values()}
+    assert told == {(70, 140)}
     metrics = {
         name: each["PredefinedMetricSpecification"]["PredefinedMetricType"]
         for name, each in tracked.items()
@@ -82,14 +74,11 @@ def test_each_number_is_tracked_at_its_safe_share(*, copies: bool) -> None:
 
 def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
     steps: list[Any] = [
-        {"above_rps": 9, "change": 3},
-        {"above_rps": 5, "change": 1},
-        {"below_rps": 2, "change": -1},
-        {"below_rps": 1, "change": -2},
-    ]
-    out, back = build_step_policies(
-        Scaling.model_validate({"steps": steps}), WAITS, period_seconds=30
-    )
+        {"above_rps": 9, "change": 3}, {"above_rps": 5, "change": 1},
+        {"below_rps": 2, "change": -1}, {"below_rps": 1, "change": -2},
+    ]  # fmt: skip
+    scaling = Scaling.model_validate({"steps": steps})
+    out, back = build_step_policies(scaling, WAITS, period_seconds=30)
     assert (out.name, out.bound_rps, back.name, back.bound_rps) == ("Out", 5, "In", 2)
     ways = [each.policy["StepScalingPolicyConfiguration"] for each in (out, back)]
     assert {each["AdjustmentType"] for each in ways} == {"ChangeInCapacity"}
@@ -104,10 +93,9 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
         {upper: (1 - 2) * 30, "ScalingAdjustment": -2},
     ]
     alarms = [out.alarm, back.alarm]
-    assert [(each["ComparisonOperator"], each["Threshold"]) for each in alarms] == [
-        ("GreaterThanOrEqualToThreshold", 5 * 30),
-        ("LessThanOrEqualToThreshold", 2 * 30),
-    ]
+    conditions = [(each["ComparisonOperator"], each["Threshold"]) for each in alarms]
+    above, below = ("GreaterThanOrEqualToThreshold", 150), ("LessThanOrEqualToThreshold", 60)
+    assert conditions == [above, below]  # 5 and 2 a second, in 30 s
     # Two periods of 30 s in each minute.
     assert [each["EvaluationPeriods"] for each in alarms] == [2 * out.minutes, 2 * back.minutes]
     only_up = Scaling.model_validate({"steps": steps[:2]})
@@ -115,37 +103,28 @@ def test_steps_reach_from_bound_to_bound_and_the_last_is_open() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "cooldown"), [(2, 120), (5, 300), (15, 300)])
-def test_the_first_refused_request_wakes_and_quiet_minutes_end_every_copy(
-    minutes: int, cooldown: int
-) -> None:
+def test_a_refused_request_wakes_and_quiet_minutes_end_copies(minutes: int, cooldown: int) -> None:
     wake, asleep = build_sleep_policies(minutes)
     assert [(each.name, each.alarm_ending, each.metric) for each in (wake, asleep)] == [
         ("Wake", "wake", "NoCapacityInvocationFailures"),
         ("Asleep", "sleep", "InvocationsPerCopy"),
     ]
     configured = [each.policy["StepScalingPolicyConfiguration"] for each in (wake, asleep)]
-    assert [(each["AdjustmentType"], each["Cooldown"]) for each in configured] == [
-        ("ChangeInCapacity", cooldown),
-        ("ExactCapacity", 60),
-    ]
+    given = [(each["AdjustmentType"], each["Cooldown"]) for each in configured]
+    assert given == [("ChangeInCapacity", cooldown), ("ExactCapacity", 60)]
     assert [each["StepAdjustments"] for each in configured] == [
         [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
         [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}],
     ]
     assert wake.alarm == {
-        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-        "Threshold": 1,
-        "EvaluationPeriods": 1,
-        "DatapointsToAlarm": 1,
-        "TreatMissingData": "notBreaching",
-    }
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold", "Threshold": 1,
+        "EvaluationPeriods": 1, "DatapointsToAlarm": 1, "TreatMissingData": "notBreaching",
+    }  # fmt: skip
     assert asleep.alarm == {
-        "ComparisonOperator": "LessThanOrEqualToThreshold",
-        "Threshold": 0,
-        "EvaluationPeriods": minutes,
-        "DatapointsToAlarm": minutes,
+        "ComparisonOperator": "LessThanOrEqualToThreshold", "Threshold": 0,
+        "EvaluationPeriods": minutes, "DatapointsToAlarm": minutes,
         "TreatMissingData": "notBreaching",
-    }
+    }  # fmt: skip
 
 
 def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environment: Read) -> None:
@@ -160,30 +139,19 @@ def test_a_day_has_the_target_the_policies_and_the_alarms_of_its_variant(environ
     found = properties_of(environment(scaled))
     assert found.resource == "endpoint/ranker/variant/primary"
     assert found.targets["Target"] == {
-        "MinCapacity": 2,
-        "MaxCapacity": 6,
-        "ResourceId": found.resource,
+        "MinCapacity": 2, "MaxCapacity": 6, "ResourceId": found.resource,
         "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
         "ServiceNamespace": "sagemaker",
         "ScheduledActions": [
-            {
-                "ScalableTargetAction": {"MinCapacity": 3},
-                "Schedule": "cron(0 7 * * ? *)",
-                "ScheduledActionName": "Scheduled0",
-                "Timezone": "Europe/Berlin",
-            },
-            {
-                "ScalableTargetAction": {"MaxCapacity": 4},
-                "Schedule": "cron(0 20 * * ? *)",
-                "ScheduledActionName": "Scheduled1",
-                "Timezone": "UTC",
-            },
+            {"ScalableTargetAction": {"MinCapacity": 3}, "Schedule": "cron(0 7 * * ? *)",
+             "ScheduledActionName": "Scheduled0", "Timezone": "Europe/Berlin"},
+            {"ScalableTargetAction": {"MaxCapacity": 4}, "Schedule": "cron(0 20 * * ? *)",
+             "ScheduledActionName": "Scheduled1", "Timezone": "UTC"},
         ],
-    }
-    assert {
-        name: (policy["PolicyName"], policy["ScalingTargetId"])
-        for name, policy in found.policies.items()
-    } == {name: (name, "Target") for name in ("Tracking", "Concurrency", "StepsOut", "StepsIn")}
+    }  # fmt: skip
+    named = [(n, p["PolicyName"], p["ScalingTargetId"]) for n, p in found.policies.items()]
+    expected = ("Tracking", "Concurrency", "StepsOut", "StepsIn")
+    assert sorted(named) == sorted((name, name, "Target") for name in expected)
     shown = [
         (alarm["AlarmName"], alarm.get("AlarmActions"), alarm["MetricName"], alarm["Threshold"],
          alarm["EvaluationPeriods"], alarm["Period"])
@@ -213,11 +181,8 @@ def test_a_day_of_what_sleeps_scales_copies_and_of_what_is_held_nothing(environm
     assert (target["MinCapacity"], target["MaxCapacity"]) == (0, 2)
     assert [*found.policies] == ["Wake", "Asleep"]
     wake, sleep = found.alarms[-2:]
-    assert [each["AlarmName"] for each in (wake, sleep)] == [
-        "ranker-primary-wake",
-        "ranker-primary-sleep",
-    ]
-    assert [each["AlarmActions"] for each in (wake, sleep)] == [["Wake"], ["Asleep"]]
+    shown = [(each["AlarmName"], each["AlarmActions"]) for each in (wake, sleep)]
+    assert shown == [("ranker-primary-wake", ["Wake"]), ("ranker-primary-sleep", ["Asleep"])]
     component = [{"Name": "InferenceComponentName", "Value": "ranker-primary"}]
     assert [each["Dimensions"] for each in (wake, sleep)] == [component, component]
     held = VALID + "max_instances = 2\nscaling = { max_rps_per_instance = 4, hold = true }\n"
@@ -227,9 +192,8 @@ def test_a_day_of_what_sleeps_scales_copies_and_of_what_is_held_nothing(environm
 
 
 def test_cooldowns_are_the_tables_or_follow_the_start() -> None:
-    stated = choose_cooldowns(
-        Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2), 500
-    )
+    both = Scaling(scale_out_cooldown_seconds=1, scale_in_cooldown_seconds=2)
+    stated = choose_cooldowns(both, 500)
     assert (stated.out_seconds, stated.in_seconds) == (1, 2)
     slow, fast = choose_cooldowns(Scaling(), 900), choose_cooldowns(Scaling(), 100)
     assert slow.out_seconds > fast.out_seconds

@@ -1,8 +1,13 @@
-"""Where each value came from, after bases, overrides, and keys that were taken out."""
+"""Where each value came from, after bases, overrides, and keys that were taken out; and its line."""
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomlkit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from infra.parameters.loading import (
     Loaded,
@@ -13,7 +18,7 @@ from infra.parameters.loading import (
     load_environment,
 )
 from infra.parameters.overrides import apply_overrides
-from infra.parameters.sources import Source, format_path, is_base
+from infra.parameters.sources import Source, find_line_number, format_path, is_base
 from tests.conftest import VALID, valid
 from tests.findings import messages
 
@@ -24,18 +29,15 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last_until_it_is_taken_out
     source.put(("a", "b", "d"), 2, "file")
     assert source.values == {"a": {"b": {"c": 1, "d": 2}}}
     assert [source.find_origin((*"ab", key), "none") for key in "cdx"] == ["base", "file", "base"]
-    assert (source.find_origin(("a",), "none"), source.find_origin(("z",), "none")) == (
-        "base",
-        "none",
-    )
+    shown = (source.find_origin(("a",), "none"), source.find_origin(("z",), "none"))
+    assert shown == ("base", "none")
     # A table that replaces another, and a value that becomes a table, forget what was in it.
     source.put(("a", "b"), {"d": 3}, "-c")
     assert [source.find_origin((*"ab", key), "none") for key in "cd"] == ["-c", "-c"]
     source.put(("a", "b", "d", "e"), 4, "--set")
     assert source.values == {"a": {"b": {"d": {"e": 4}}}}
-    assert [
-        source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))
-    ] == ["--set", "--set", "-c"]
+    told = [source.find_origin(key, "none") for key in (tuple("abd"), tuple("abde"), tuple("ab"))]
+    assert told == ["--set", "--set", "-c"]
 
     source = Source()
     source.put(("a", "b"), 1, "file")
@@ -55,15 +57,12 @@ def test_a_value_is_of_the_file_or_option_that_put_it_last_until_it_is_taken_out
     assert source.find_origin(("region",), "file") == "-c prod.region"
 
 
-@pytest.mark.parametrize(
-    ("key", "problem", "allowed", "remedy"),
-    [
-        ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
-        ("variants.x.weight", "there is no variants.x", "primary", "use one of these"),
-        ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
-         "give one of them"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "problem", "allowed", "remedy"), [
+    ("models.rankr.version", "there is no models.rankr", "ranker", "did you mean ranker?"),
+    ("variants.x.weight", "there is no variants.x", "primary", "use one of these"),
+    ("variants.primary.weight.x", "collides with -c prod.variants.primary.weight", "",
+     "give one of them"),
+])  # fmt: skip
 def test_an_override_that_cannot_apply_changes_nothing(
     project: Path, key: str, problem: str, allowed: str, remedy: str
 ) -> None:
@@ -116,10 +115,8 @@ def test_the_rest_of_a_file_with_problems_is_judged(project: Path) -> None:
 
     loaded = draft_of(VALID.replace('account = "111111111111"', "colour = 1") + "weight = 'x'\n")
     assert [finding.key for finding in loaded.findings] == [
-        "variants.primary.weight",
-        "colour",
-        "account",
-    ]
+        "variants.primary.weight", "colour", "account",
+    ]  # fmt: skip
     assert loaded.draft is not None
     assert (loaded.draft.account, loaded.draft.variants["primary"].weight) == ("0" * 12, 1)
     headless = draft_of(VALID[VALID.index("[models") :])
@@ -161,3 +158,78 @@ def test_what_a_file_deploys_is_held_by_its_type_or_its_pool(project: Path) -> N
         '{ instance_type = "ml.g5.xlarge" }]',
         "variants.less.scaling.hold": "true",
     }
+
+
+NAMES = st.sampled_from(["a", "b", "models", "x-1"])
+VALUES = st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3))
+TABLES = st.recursive(
+    st.dictionaries(NAMES, VALUES, max_size=3),
+    lambda inner: st.dictionaries(NAMES, st.one_of(VALUES, inner), max_size=3),
+    max_leaves=12,
+)
+FILE = """# colour = 1
+colour = 2
+list = [
+  "colour = 3",
+]
+
+[variants.primary]
+text = \"\"\"
+model = "none"
+\"\"\"
+model = "ranker"
+[[models.x.also]]
+request = "1.json"
+"""
+
+
+def leaves(values: dict[str, Any], at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every key that is no table."""
+    found = []
+    for name, value in values.items():
+        inside = leaves(value, (*at, name)) if isinstance(value, dict) else [(*at, name)]
+        found += inside
+    return found
+
+
+def holds(text: str, key: tuple[str, ...]) -> bool:
+    values: Any = tomllib.loads(text)
+    for name in key:
+        if name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def test_a_key_has_its_line_or_that_of_the_table_around_it(tmp_path: Path) -> None:
+    for content in [None, b"\xff"]:
+        if content is not None:
+            (tmp_path / "prod.toml").write_bytes(content)
+        assert find_line_number(tmp_path / "prod.toml", "region") is None
+    for key, line in [
+        ("colour", 2),
+        ("list", 3),
+        ("variants", 7),
+        ("variants.primary.text", 8),
+        ("variants.primary.model", 11),
+        ("variants.primary.missing", 7),
+        ("models.x.also.0.request", 12),
+        ("region", None),
+        ("", None),
+    ]:
+        (tmp_path / "prod.toml").write_text(FILE)
+        assert find_line_number(tmp_path / "prod.toml", key) == line
+
+
+@pytest.mark.long
+@given(TABLES)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_tomllib_finds_a_key_only_from_its_line(tmp_path: Path, values: dict[str, Any]) -> None:
+    file, text = tmp_path / "prod.toml", tomlkit.dumps(values)
+    file.write_text(text)
+    lines = [f"{line}\n" for line in text.split("\n")]
+    for key in leaves(values):
+        line = find_line_number(file, ".".join(key))
+        assert line is not None
+        before, through = "".join(lines[: line - 1]), "".join(lines[:line])
+        assert (holds(before, key), holds(through, key)) == (False, True)

@@ -94,7 +94,7 @@ def test_what_is_too_large_to_be_read_is_not_checked(
 def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tests/packaging/test_initialization.py reads the table from a graph with one."""
+    """tests/packaging/test_operations.py reads the table from a graph with one."""
     version = export("keras-open")
     (version / "assets").mkdir(exist_ok=True)
     (version / "assets" / "words.txt").write_text("a\na\n")

@@ -17,8 +17,7 @@ SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 @st.composite
 def numbers(draw: Any, dtypes: list[str] = DTYPES) -> Any:
     """Also transposed, in steps, backwards, and in the other byte order."""
-    dtype = np.dtype(draw(st.sampled_from(dtypes)))
-    array = draw(npst.arrays(dtype, draw(SHAPES)))
+    array = draw(npst.arrays(np.dtype(draw(st.sampled_from(dtypes))), draw(SHAPES)))
     way = draw(st.sampled_from(["C", "F", "transposed", "steps", "backwards", "swapped"]))
     if way == "F":
         return np.asfortranarray(array) if array.ndim else array

@@ -4,7 +4,6 @@ python -m tests.servable_client.faults --calls 10000
 """
 
 import argparse
-import functools
 import os
 import random
 import socket
@@ -19,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import boto3
 import numpy as np
 
 from servable_client import Endpoint, PredictionError
 from servable_client.sagemaker_runtime import SageMakerRuntime
+from tests.servable_client.conftest import open_session
 from tests.servable_client.faulty_server import (
     AFTER,
     ANSWERED,
@@ -81,12 +80,10 @@ class Drawn:
 def trusting(made: Certificates) -> Iterator[None]:
     """The variables by which botocore and OpenSSL know the authority, for as long as it lasts."""
     told = {
-        "AWS_CA_BUNDLE": str(made.authority),
-        "SSL_CERT_FILE": str(made.authority),
-        "NO_PROXY": "127.0.0.1",
-        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_CA_BUNDLE": str(made.authority), "SSL_CERT_FILE": str(made.authority),
+        "NO_PROXY": "127.0.0.1", "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    }
+    }  # fmt: skip
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:
@@ -98,19 +95,11 @@ def trusting(made: Certificates) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@functools.cache
-def session() -> boto3.session.Session:
-    """One for all: reading SageMaker's model takes longer than a call."""
-    return boto3.session.Session(
-        aws_access_key_id="123456789012", aws_secret_access_key="nothing", region_name="us-east-1"
-    )
-
-
 def endpoint_of(way: Way, url: str, **told: object) -> Endpoint:
     """Ready: the boto3 client is made, so that the first call's time is not spent on it."""
     if way.startswith("container"):
         return Endpoint.local(url, **told)
-    made = Endpoint("ranker", endpoint_url=url, session=session(), **told)  # type: ignore[arg-type]
+    made = Endpoint("ranker", endpoint_url=url, session=open_session(), **told)  # type: ignore[arg-type]
     assert isinstance(made._transport, SageMakerRuntime)
     made._transport._open_client()
     return made
@@ -128,9 +117,8 @@ def ran(way: Way, calls: int, seed: int, made: Certificates, threads: int = 8) -
         nobody = f"http{'s' if tls else ''}://127.0.0.1:{taken.getsockname()[1]}"
         server = FaultyServer(Drawn(seed, tls), made.chain if tls else None)
         told = {"connections": threads, "timeout_seconds": TIMEOUT_SECONDS, "sleep": shortly}
-        there, not_there = (
-            stack.enter_context(endpoint_of(way, url, **told)) for url in (server.url, nobody)
-        )
+        opened = (endpoint_of(way, url, **told) for url in (server.url, nobody))
+        there, not_there = map(stack.enter_context, opened)
         drawn = random.Random(seed)
         to_nobody = {call for call in range(calls) if drawn.randrange(100) < TO_NOBODY_PER_100}
 
@@ -161,8 +149,7 @@ def judge(found: Ran, number: int, said: int | Exception, times: int) -> None:
     else:
         found.outcomes[f"executed: {said.executed}"] += 1
         found.attempts += said.attempts
-        allowed = {"no": {0}, "maybe": {0, 1}, "yes": {1}}[said.executed]
-        right = times in allowed
+        right = times in {"no": {0}, "maybe": {0, 1}, "yes": {1}}[said.executed]
     if not right:
         found.wrong.append(f"call {number}: {said!r}, executed {times} times")
 

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.servable_client.predict_bodies import PROTOBUF, answering, inputs_of
+from tests.servable_client.runtime_server import PROTOBUF, answering, inputs_of
 
 # When a connection is made; the last two with TLS only.
 OF_CONNECTIONS = ("reset when accepted", "reset in the handshake", "garbage in the handshake")
@@ -83,17 +83,13 @@ def certificates(folder: Path) -> Certificates:
         else:
             address = x509.IPAddress(ip_address("127.0.0.1"))
             builder = builder.add_extension(x509.SubjectAlternativeName([address]), False)
-        made = builder.sign(by, hashes.SHA256())
-        return made.public_bytes(serialization.Encoding.PEM)
+        return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def pair(name: str) -> tuple[bytes, bytes]:
         authority, leaf = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
         root = signed(name, _name(name), authority, authority)
-        private = leaf.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        private = leaf.private_bytes(pem, form, serialization.NoEncryption())
         return root, private + signed("127.0.0.1", _name(name), leaf, authority)
 
     root, chain = pair("authority")
@@ -226,9 +222,8 @@ class FaultyServer:
         answer = answering({"y": x * 2 + 1}).body
         whole = _message(200, answer, f"Content-Type: {PROTOBUF}\r\n".encode())
         start = whole.index(b"\r\n\r\n") + 4
-        chunked = whole[:start].replace(
-            f"Content-Length: {len(answer)}".encode(), b"Transfer-Encoding: chunked"
-        )
+        length = f"Content-Length: {len(answer)}".encode()
+        chunked = whole[:start].replace(length, b"Transfer-Encoding: chunked")
         chunk = b"%x\r\n%s\r\n" % (len(answer), answer)
         sent = {
             "half a status line": whole[:7],
@@ -277,11 +272,8 @@ def _gone() -> bytes:
 
 def _message(status: int, body: bytes, headers: bytes) -> bytes:
     return b"HTTP/1.1 %d Said\r\n%sContent-Length: %d\r\n\r\n%s" % (
-        status,
-        headers,
-        len(body),
-        body,
-    )
+        status, headers, len(body), body,
+    )  # fmt: skip
 
 
 def _turned_away(fault: str, *, invocations: bool) -> bytes:

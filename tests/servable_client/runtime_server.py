@@ -1,16 +1,19 @@
-"""SageMaker's runtime API and a little of S3 on 127.0.0.1, and whatever can go wrong with them."""
+"""SageMaker's runtime API and a little of S3 on 127.0.0.1, a model behind them, and whatever can go wrong."""
 
 import json
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
+from servable_tensors import tensors, wire
+
 RESET = -1
+PROTOBUF = "application/x-protobuf"
 
 
 @dataclass
@@ -35,13 +38,28 @@ class Reply:
     """Content-Length, where it is a lie."""
 
 
+def inputs_of(body: bytes) -> dict[str, tensors.Array]:
+    request = wire.PredictRequest.FromString(body)
+    return {name: tensors.to_array(one) for name, one in request.inputs.items()}
+
+
+def answering(outputs: Mapping[str, tensors.Array], **more: str) -> Reply:
+    response = wire.PredictResponse()
+    for name, array in outputs.items():
+        response.outputs[name].CopyFrom(tensors.to_proto(array))
+    return Reply(200, response.SerializeToString(), {"Content-Type": PROTOBUF} | more)
+
+
+def doubled(received: Received) -> Reply:
+    """y = 2 x."""
+    return answering({"y": inputs_of(received.body)["x"] * 2})
+
+
 def model_error(status: int, message: str = "no") -> Reply:
     said = {
-        "ErrorCode": "INTERNAL_FAILURE_FROM_MODEL",
-        "Message": f"Received {status} from primary",
-        "OriginalStatusCode": status,
-        "OriginalMessage": message,
-    }
+        "ErrorCode": "INTERNAL_FAILURE_FROM_MODEL", "Message": f"Received {status} from primary",
+        "OriginalStatusCode": status, "OriginalMessage": message,
+    }  # fmt: skip
     return Reply(424, json.dumps(said).encode(), {"x-amzn-ErrorType": "ModelError"})
 
 
@@ -50,7 +68,7 @@ def service_error(status: int, code: str, message: str = "no", **headers: str) -
     return Reply(status, body, {"x-amzn-ErrorType": code} | headers)
 
 
-class RuntimeServer:
+class Server:
     """`answer` is asked for each invocation; S3's PUT and GET are answered from `objects`."""
 
     def __init__(self, answer: Callable[[Received], Reply]) -> None:
@@ -84,13 +102,10 @@ class RuntimeServer:
 
             def do_GET(self) -> None:
                 got = self._kept()
-                found = server.objects.get(got.path)
-                missing = b"<Error><Code>NoSuchKey</Code></Error>"
-                self._say(
-                    server.get(got) or Reply(200, found[1], {"Content-Type": found[0]})
-                    if found
-                    else Reply(404, missing)
-                )
+                reply = Reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
+                if found := server.objects.get(got.path):
+                    reply = server.get(got) or Reply(200, found[1], {"Content-Type": found[0]})
+                self._say(reply)
 
             def _kept(self) -> Received:
                 length = int(self.headers.get("Content-Length", 0))
@@ -114,8 +129,7 @@ class RuntimeServer:
                 headers = {"Content-Length": str(len(reply.body) if length is None else length)}
                 lines = [f"HTTP/1.1 {reply.status} Said"]
                 lines += [f"{name}: {value}" for name, value in (reply.headers | headers).items()]
-                head = "\r\n".join([*lines, "", ""]).encode()
-                self.connection.sendall(head + reply.body)
+                self.connection.sendall("\r\n".join([*lines, "", ""]).encode() + reply.body)
                 if length is not None:
                     self.close_connection = True
 
@@ -140,9 +154,8 @@ class RuntimeServer:
 
         self._server = Listening(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
+        target = self._server.serve_forever
+        self._thread = threading.Thread(target=target, args=(0.01,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:

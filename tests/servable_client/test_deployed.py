@@ -23,6 +23,7 @@ pytestmark = pytest.mark.long
 NAME = "ranker"
 ARRAYS, ANSWER = golden()
 REQUEST = (RANKER / "golden" / "request-columnar.json").read_bytes()
+PATIENT = {"Delay": 1, "MaxAttempts": 100}
 CLOSE = 1e-5  # the last bits of a float32 differ between kinds of CPU
 
 
@@ -38,9 +39,8 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         embedded.client("s3").upload_file(str(archive), "archives", "model.tar.gz")
         cloudformation = embedded.client("cloudformation")
         cloudformation.create_stack(StackName="stack", TemplateBody=json.dumps(template))
-        cloudformation.get_waiter("stack_create_complete").wait(
-            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
-        )
+        waiter = cloudformation.get_waiter("stack_create_complete")
+        waiter.wait(StackName="stack", WaiterConfig=PATIENT)
         yield embedded
 
 
@@ -65,7 +65,6 @@ def test_our_client_gets_tensorflows_own_answer(ranker: Endpoint) -> None:
     cases: list[Any] = [None, "protobuf", "npz", "json"]
     for form in cases:
         close(ranker.predict(ARRAYS, format=form).only)
-
     batch = {name: np.repeat(array, 30, axis=0) for name, array in ARRAYS.items()}
     whole, split = ranker.predict(batch)["prob"], ranker.predict(batch, split=7)["prob"]
     np.testing.assert_allclose(whole, split, atol=CLOSE)
@@ -84,9 +83,8 @@ def test_what_is_not_there_or_has_a_wrong_shape_has_its_error(ranker: Endpoint) 
 
 
 def test_plain_boto3_gets_an_answer(environment: None) -> None:
-    answer = boto3.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName=NAME, ContentType="application/json", Body=REQUEST
-    )
+    client = boto3.client("sagemaker-runtime")
+    answer = client.invoke_endpoint(EndpointName=NAME, ContentType="application/json", Body=REQUEST)
     close(json.loads(answer["Body"].read())["outputs"])
 
 
@@ -99,9 +97,8 @@ def test_sagemakers_own_client_gets_an_answer(aws: LocalAws, environment: None) 
         aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
         region_name=told["AWS_REGION"],
     )
-    endpoint = resources.Endpoint.get(
-        endpoint_name=NAME, session=session, region=told["AWS_REGION"]
-    )
+    region = told["AWS_REGION"]
+    endpoint = resources.Endpoint.get(endpoint_name=NAME, session=session, region=region)
     answer = endpoint.invoke(
         body=REQUEST, content_type="application/json", session=session, region=told["AWS_REGION"]
     )
@@ -129,29 +126,20 @@ def test_the_aws_cli_gets_an_answer(aws: LocalAws, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def queue(aws: LocalAws) -> str:
     """The same model behind an asynchronous endpoint."""
-    pytest.importorskip(
-        "servable_local.aws.sagemaker.stored_invocations", reason="this embedded AWS has no queues"
-    )
+    reason = "this embedded AWS has no queues"
+    pytest.importorskip("servable_local.aws.sagemaker.stored_invocations", reason=reason)
     sagemaker = aws.client("sagemaker")
     aws.client("s3").create_bucket(Bucket="queue")
-    config = sagemaker.describe_endpoint_config(
-        EndpointConfigName=sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
-    )
+    name = sagemaker.describe_endpoint(EndpointName=NAME)["EndpointConfigName"]
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
     (variant,) = config["ProductionVariants"]
     sagemaker.create_endpoint_config(
-        EndpointConfigName="queue",
-        ProductionVariants=[variant],
-        AsyncInferenceConfig={
-            "OutputConfig": {
-                "S3OutputPath": "s3://queue/answers",
-                "S3FailurePath": "s3://queue/failures",
-            }
-        },
-    )
+        EndpointConfigName="queue", ProductionVariants=[variant],
+        AsyncInferenceConfig={"OutputConfig": {"S3OutputPath": "s3://queue/answers",
+                                               "S3FailurePath": "s3://queue/failures"}},
+    )  # fmt: skip
     sagemaker.create_endpoint(EndpointName="queue", EndpointConfigName="queue")
-    sagemaker.get_waiter("endpoint_in_service").wait(
-        EndpointName="queue", WaiterConfig={"Delay": 1, "MaxAttempts": 100}
-    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="queue", WaiterConfig=PATIENT)
     return "queue"
 
 
@@ -161,12 +149,9 @@ def queued(queue: str, environment: None) -> Iterator[Endpoint]:
         yield endpoint
 
 
-def test_a_job_ends_with_tensorflows_own_answer_or_fails_in_the_handlers_words(
-    queued: Endpoint,
-) -> None:
+def test_a_job_ends_with_tensorflows_answer_or_in_the_handlers_words(queued: Endpoint) -> None:
     close(queued.submit(ARRAYS).result(timeout_seconds=100)["prob"])
-    job = queued.submit(
-        feat_ids=np.zeros((1, 3), np.int64), feat_vals=np.zeros((1, 39), np.float32)
-    )
+    feat_vals = np.zeros((1, 39), np.float32)
+    job = queued.submit(feat_ids=np.zeros((1, 3), np.int64), feat_vals=feat_vals)
     with pytest.raises(JobFailedError, match="feat_ids"):
         job.result(timeout_seconds=100)

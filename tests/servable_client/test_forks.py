@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 
@@ -28,10 +27,10 @@ from servable_client import (
     ThrottledError,
 )
 from servable_client.retries import Retries
-from tests.servable_client.conftest import Connect
+from tests.servable_client.conftest import Connect, open_session
 from tests.servable_client.faults import endpoint_of, trusting
-from tests.servable_client.faulty_server import Certificates, FaultyServer, certificates
-from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+from tests.servable_client.faulty_server import Certificates, FaultyServer
+from tests.servable_client.runtime_server import Received, Reply, Server
 
 pytestmark = pytest.mark.long
 
@@ -41,9 +40,7 @@ Open = Callable[..., Endpoint]
 
 
 @pytest.fixture(params=["container", "SageMaker"])
-def opened(
-    request: pytest.FixtureRequest, server: RuntimeServer, connect: Connect
-) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, server: Server, connect: Connect) -> Iterator[Open]:
     """opened(…): an Endpoint of the server, over HTTP or over boto3."""
     made: list[Endpoint] = []
 
@@ -101,9 +98,6 @@ def test_a_parent_its_children_and_their_children_get_their_own_answers(opened: 
     assert wrong_answers(endpoint, 0) == []
     assert [child.result() for child in children] == [[], []]
 
-    endpoint = opened()
-    endpoint.predict(x=np.array([1.0]))
-
     def grandparent() -> list[Any]:
         wrong = wrong_answers(endpoint, 1000, 3)
         child = Child(lambda: wrong_answers(endpoint, 2000, 3))
@@ -154,18 +148,16 @@ sys.exit(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("imported", ["numpy.ma", "servable_tensors.codecs", "encodings.idna"])
-def test_a_child_forked_while_the_first_prediction_imports_does_not_hang(
-    server: RuntimeServer, imported: str
-) -> None:
+def test_a_child_forked_during_the_imports_does_not_hang(server: Server, imported: str) -> None:
     command = [sys.executable, "-c", FORK_DURING_IMPORT, server.url, imported]
     assert subprocess.run(command, timeout=CHILD_SECONDS).returncode == 0
 
 
 def test_a_fork_waits_until_another_threads_boto3_client_exists(
-    connect: Connect, session: boto3.session.Session, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenSSL holds locks meanwhile, for which a child would wait forever."""
-    began, created, create = threading.Event(), [], session.client
+    began, created, create = threading.Event(), [], open_session().client
 
     def create_slowly(*told: Any, **named: Any) -> Any:
         began.set()
@@ -173,7 +165,7 @@ def test_a_fork_waits_until_another_threads_boto3_client_exists(
         created.append(create(*told, **named))
         return created[-1]
 
-    monkeypatch.setattr(session, "client", create_slowly)
+    monkeypatch.setattr(open_session(), "client", create_slowly)
     first = threading.Thread(target=connect().predict, kwargs={"x": np.array([1.0])})
     first.start()
     began.wait()
@@ -241,7 +233,7 @@ def test_a_collected_pool_of_the_parents_does_not_hang_the_child(opened: Open) -
     assert child.result() is True
 
 
-def test_what_the_parent_learnt_is_not_the_childs(server: RuntimeServer) -> None:
+def test_what_the_parent_learnt_is_not_the_childs(server: Server) -> None:
     def json_only(received: Received) -> Reply:
         if received.headers["content-type"] != "application/json":
             return Reply(415, b"{}")
@@ -285,11 +277,6 @@ def test_the_childs_copies_of_the_parents_connections_are_closed(opened: Open) -
     assert Child(still_there).result() == [False] * len(descriptors)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return certificates(tmp_path_factory.mktemp("certificates"))
-
-
 @pytest.mark.parametrize("way", ["container over TLS", "SageMaker over TLS"])
 def test_a_child_says_no_goodbye_on_the_parents_tls(made: Certificates, way: Any) -> None:
     """A close_notify of the child's would end the parent's connection."""
@@ -312,7 +299,7 @@ def test_a_child_says_no_goodbye_on_the_parents_tls(made: Certificates, way: Any
         assert server.connections == 2
 
 
-def test_asyncio_works_in_a_child(server: RuntimeServer) -> None:
+def test_asyncio_works_in_a_child(server: Server) -> None:
     endpoint = AsyncEndpoint.local(server.url)
 
     async def both() -> list[Any]:
@@ -347,8 +334,7 @@ def ask_shared(number: int) -> Any:
 def test_a_pool_of_forked_processes_inherits_an_endpoint(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint = opened()
-    monkeypatch.setattr(sys.modules[__name__], "SHARED", endpoint)
+    monkeypatch.setattr(sys.modules[__name__], "SHARED", opened())
     ask_shared(0)
     with multiprocessing.get_context("fork").Pool(2) as pool:
         waiting = pool.map_async(ask_shared, range(CALLS))

@@ -1,5 +1,6 @@
-"""Arrays become bodies and come back as they were."""
+"""Arrays become bodies and come back as they were; no value changes silently."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable_client import BadAnswerError, BadInputError, FakeEndpoint
-from servable_client.formats import choose_format, decode, encode
+from servable_client.batches import merge_outputs
+from servable_client.formats import as_arrays, choose_format, decode, encode
 from servable_client.options import Selection
 from servable_tensors import tensors, wire
 from servable_tensors.npy import from_npy, from_npz
 from servable_tensors.protobuf_walk import check_predict_request
 from tests.servable_client.array_strategies import NAMES, numbers, quick, strings
-from tests.servable_client.predict_bodies import inputs_of
+from tests.servable_client.runtime_server import inputs_of
 
 HERE = Selection()
 identity = FakeEndpoint(lambda **inputs: inputs)
@@ -70,18 +72,13 @@ def test_what_json_has_types_for_comes_back_as_it_was(arrays: Any) -> None:
 @given(numbers(["f2", "f4", "i1", "u2", "i4"]))
 def test_narrow_numbers_come_back_from_json_exactly(array: Any) -> None:
     if array.size:
-        found = identity_of_one.predict(x=array, format="json")["x"]
-        same(found.astype(array.dtype), array)
+        same(identity_of_one.predict(x=array, format="json")["x"].astype(array.dtype), array)
 
 
 LARGE = {
-    "f4": ("float_val", 1),
-    "f8": ("double_val", 2),
-    "i8": ("int64_val", 9),
-    "i4": ("int_val", 3),
-    "?": ("bool_val", 10),
-    "u1": ("int_val", 4),
-}
+    "f4": ("float_val", 1), "f8": ("double_val", 2), "i8": ("int64_val", 9),
+    "i4": ("int_val", 3), "?": ("bool_val", 10), "u1": ("int_val", 4),
+}  # fmt: skip
 
 
 def test_a_large_answer_is_read_in_every_encoding() -> None:
@@ -139,12 +136,9 @@ def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
 
 def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
     for body in [
-        b'{"predictions": [{"a": 1}, {"b": 2}]}',
-        b'{"outputs": [[1], [2, 3]]}',
-        b'{"outputs": [1, null]}',
-        b'{"outputs": ["a", 1]}',
-        b'{"outputs": [1], "outputs": [2]}',
-    ]:
+        b'{"predictions": [{"a": 1}, {"b": 2}]}', b'{"outputs": [[1], [2, 3]]}',
+        b'{"outputs": [1, null]}', b'{"outputs": ["a", 1]}', b'{"outputs": [1], "outputs": [2]}',
+    ]:  # fmt: skip
         with pytest.raises(BadAnswerError, match="cannot be read"):
             decode("Application/JSON; q=1", body)
     for order in "<>":
@@ -158,50 +152,39 @@ def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
 def test_model_version_and_signature_are_in_the_message_and_rows_become_columns() -> None:
     body = b'{"predictions": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]}'
     found = decode("application/json", body)
-    assert {name: array.tolist() for name, array in found.items()} == {
-        "a": [1, 2],
-        "b": [b"x", b"y"],
-    }
-
+    shown = {name: array.tolist() for name, array in found.items()}
+    assert shown == {"a": [1, 2], "b": [b"x", b"y"]}
     body = encode("protobuf", {"x": np.zeros(1)}, Selection(model="m", version=7, signature="s"))
     spec = wire.PredictRequest.FromString(body).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == ("m", 7, "s")
 
 
-@pytest.mark.parametrize(
-    ("arrays", "form"),
-    [
-        ({"x": np.zeros((3, 4), "f4")}, "protobuf"),
-        ({"a": np.zeros(2, "i8"), "b": np.zeros(2, "f4")}, "json"),
-        ({"a": np.zeros(9000, "i8"), "b": np.zeros(2, "f4")}, "protobuf"),
-        ({"a": np.array([b"x"], object)}, "json"),
-        ({"a": np.array([b"x" * 3000], object)}, "protobuf"),
-        ({"a": np.zeros(2, "c8"), "b": np.zeros(2, "f4")}, "protobuf"),
-        ({"": np.zeros((3, 4), "f4")}, "npy"),
-        ({"": np.array([b"x"], object)}, "json"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "form"), [
+    ({"x": np.zeros((3, 4), "f4")}, "protobuf"),
+    ({"a": np.zeros(2, "i8"), "b": np.zeros(2, "f4")}, "json"),
+    ({"a": np.zeros(9000, "i8"), "b": np.zeros(2, "f4")}, "protobuf"),
+    ({"a": np.array([b"x"], object)}, "json"),
+    ({"a": np.array([b"x" * 3000], object)}, "protobuf"),
+    ({"a": np.zeros(2, "c8"), "b": np.zeros(2, "f4")}, "protobuf"),
+    ({"": np.zeros((3, 4), "f4")}, "npy"),
+    ({"": np.array([b"x"], object)}, "json"),
+])  # fmt: skip
 def test_the_form_is_chosen_by_size_and_types(arrays: Any, form: str) -> None:
     assert choose_format(arrays) == form
 
 
-@pytest.mark.parametrize(
-    ("value", "form"),
-    [
-        (np.array([b"a\0"], object), "npz"),
-        (np.zeros(2, "c8"), "json"),
-        (np.zeros(2), "pickle"),
-        ([[1], [1, 2]], None),
-    ],
-)
+@pytest.mark.parametrize(("value", "form"), [
+    (np.array([b"a\0"], object), "npz"),
+    (np.zeros(2, "c8"), "json"),
+    (np.zeros(2), "pickle"),
+    ([[1], [1, 2]], None),
+])  # fmt: skip
 def test_what_a_form_cannot_hold_is_refused_unsent(value: Any, form: Any) -> None:
     with pytest.raises(BadInputError):
         identity.predict(x=value, format=form)
 
 
-def test_a_few_numbers_in_lists_take_the_types_of_the_signature(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_few_numbers_in_lists_take_the_signatures_types(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, sent = FakeEndpoint(lambda x: {"y": x}), []
     carry = endpoint._transport.send
 
@@ -227,3 +210,138 @@ def test_bfloat16_is_sent_as_it_is() -> None:
             else:
                 read = from_npy(body) if form == "npy" else from_npz(body)["x"]
                 assert (read.dtype.str, read.shape) == ("|V2", shape)
+
+
+FORMS = ["protobuf", "npz", "json"]
+echo = FakeEndpoint(lambda **inputs: inputs)
+INTEGERS = st.one_of(
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5),
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5),
+)
+
+
+@quick
+@given(INTEGERS, st.sampled_from(FORMS))
+def test_integers_of_64_bits_in_lists_stay_exact(values: list[int], form: Any) -> None:
+    assert echo.predict(x=values, format=form)["x"].tolist() == values
+
+
+@pytest.mark.parametrize("body", [
+    b'{"outputs": [9007199254740993, 0.5]}',
+    b'{"outputs": [18446744073709551616]}',
+    b'{"outputs": [18446744073709551615, -1]}',
+    b'{"outputs": [1e400]}',
+    b'{"outputs": [-' + b"9" * 320 + b'.0]}',
+    b'{"outputs": {"y": [1], "y": [2]}}',
+    b'{"outputs": [true, 2]}',
+    b'{"outputs": ["\\ud800"]}',
+    b'{"outputs": ["\\udc80"]}',
+    b'{"outputs": [{"b64": "YQ==", "b65": "Yg=="}]}',
+    b'{"outputs": [1, [2]]}',
+])  # fmt: skip
+def test_json_whose_values_no_array_holds_is_a_bad_answer(body: bytes) -> None:
+    with pytest.raises(BadAnswerError):
+        decode("application/json", body)
+
+
+@pytest.mark.parametrize("values", [
+    [2**53 + 1, 0.5],
+    [np.int64(2**53 + 1), np.float64(0.5)],
+    [np.array([2**53 + 1]), np.array([0.5])],
+    [2**63, -1],
+    [2**64],
+    [True, 2],
+    [[True], [0.5]],
+    [1, "a"],
+    ["a", None],
+    [Decimal("1.5")],
+    np.ma.masked_array([1.0, 2.0], [False, True]),
+    [np.ma.masked, 1.0],
+    [np.ma.masked_array([1.0], [True])],
+    "half \ud800",
+    ["\udc80"],
+    np.array(["\ud800"]),
+    np.zeros(2, np.longdouble),
+    np.zeros(2, "V2"),
+    np.zeros(2, "M8[s]"),
+    np.zeros(2, [("a", "f4")]),
+    np.array([1, "a"], object),
+], ids=repr)  # fmt: skip
+def test_what_would_change_is_refused_unsent(values: Any) -> None:
+    for form in [*FORMS, None]:
+        before = len(echo.calls)
+        with pytest.raises(BadInputError):
+            echo.predict(x=values, format=form)
+        assert len(echo.calls) == before
+
+
+def test_what_no_tensor_holds_is_refused_with_what_to_do() -> None:
+    with pytest.raises(BadInputError, match=r"x: holds a masked array.*pass x.filled"):
+        echo.predict(x=np.ma.masked_array([1.0], [False]))
+    with pytest.raises(BadInputError, match="half of a surrogate pair"):
+        echo.predict(x="\ud800")
+    cases: list[Any] = ["\ud800", 1, b"x"]
+    for name in cases:
+        with pytest.raises(BadInputError):
+            echo.predict({name: [1.0]})
+
+
+def test_a_shape_without_values_arrives_or_is_refused() -> None:
+    for form in FORMS:
+        for shape in [(0, 3), (3, 0, 2)]:
+            if form == "json":
+                with pytest.raises(BadInputError, match="JSON can't keep the shape"):
+                    echo.predict(x=np.zeros(shape), format=form)
+            else:
+                assert echo.predict(x=np.zeros(shape), format=form)["x"].shape == shape
+
+
+def test_zeros_scalars_and_what_is_no_number_arrive() -> None:
+    cases: list[Any] = ["protobuf", "json"]
+    for form in cases:
+        assert echo.predict(x=["a\0", "b"], format=form)["x"].tolist() == [b"a\0", b"b"]
+    for form in FORMS:
+        found = echo.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
+        np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, -0.0])
+        assert np.signbit(found[3])
+    for form in FORMS:
+        assert echo.predict(x=np.float64(0.1), format=form)["x"].tolist() == 0.1
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([1, 2.5], "f8"), (range(3), "i8"), ([np.float32(1), np.float32(2)], "f4"), ([True], "?"),
+     ([np.arange(2), np.arange(2)], "i8"), ((1, 2), "i8"), ([1, 1j], "c16"), ([], "f8")],
+)  # fmt: skip
+def test_lists_become_the_arrays_that_numpy_makes_of_them(values: Any, dtype: str) -> None:
+    found = as_arrays(None, {"x": values})["x"]
+    np.testing.assert_array_equal(found, np.asarray(values))
+    assert found.dtype == dtype
+
+
+def test_what_no_header_carries_is_refused() -> None:
+    for option in ["inference_id", "variant", "target_model"]:
+        for text in ["a\r\nb", "\ud800", "☃"]:
+            with pytest.raises(BadInputError, match="header"):
+                echo.predict(x=1.0, **{option: text})  # type: ignore[arg-type]
+
+
+PIECES: dict[str, tuple[list[Any], list[Any] | None]] = {
+    "integers and fractions": ([np.array([1]), np.array([0.5])], [1.0, 0.5]),
+    "a large integer and fractions": ([np.array([2**53 + 1]), np.array([0.5])], None),
+    "int64 and uint64": ([np.array([1]), np.array([2**63], "u8")], [1, 2**63]),
+    "below nothing and uint64": ([np.array([-1]), np.array([2**63], "u8")], None),
+    "numbers and strings": ([np.array([1]), np.array([b"a"], object)], None),
+    "numbers and truth values": ([np.array([1]), np.array([True])], None),
+    "float32 and float64": ([np.array([0.5], "f4"), np.array([0.1])], [0.5, 0.1]),
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_parts_of_different_types_are_joined_exactly_or_not_at_all(name: str) -> None:
+    pieces, wanted = PIECES[name]
+    if wanted is None:
+        with pytest.raises(BadAnswerError):
+            merge_outputs([{"y": piece} for piece in pieces], [1, 1])
+    else:
+        assert merge_outputs([{"y": piece} for piece in pieces], [1, 1])["y"].tolist() == wanted

@@ -13,7 +13,7 @@ from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.invoke.command import invoke
 from servable.invoke.invoke import build_body
 from tests.conftest import VALID
-from tests.servable_client.runtime_server import Received, Reply, RuntimeServer
+from tests.servable_client.runtime_server import Received, Reply, Server
 
 Run = Callable[..., Result]
 JSON = {"Content-Type": "application/json"}
@@ -35,14 +35,11 @@ def relayed(received: Received) -> Reply:
     return Reply(200, b'{"outputs": [7.5]}\n', JSON)
 
 
-def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run: Run) -> None:
+def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: Server, run: Run) -> None:
     server.answer = relayed
     ran = run("--body", "body.json", "--url", server.url)
-    assert (ran.stdout, server.received[0].body) == (
-        '{"outputs": [7.5]}\n',
-        b'{"inputs": {"x": [1.0]}}',
-    )
-
+    found = (ran.stdout, server.received[0].body)
+    assert found == ('{"outputs": [7.5]}\n', b'{"inputs": {"x": [1.0]}}')
     server.answer = relayed
     parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
     assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
@@ -51,9 +48,7 @@ def test_a_body_goes_as_it_is_and_its_answer_is_shown(server: RuntimeServer, run
 GOLDEN = '[models.ranker]\ngolden.request = "golden/mine.{}"\n'
 
 
-def test_without_a_body_the_golden_request_is_sent(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_without_a_body_the_golden_is_sent(server: Server, run: Run, project: Path) -> None:
     def ask(ending: str, content: bytes) -> str:
         text = VALID.replace("[models.ranker]\n", GOLDEN.format(ending))
         (project / "environments" / "prod.toml").write_text(text)
@@ -70,23 +65,18 @@ def test_without_a_body_the_golden_request_is_sent(
         assert got.headers["content-type"] == content_type
 
 
-def test_without_a_body_and_a_golden_request_it_says_what_to_give(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_without_body_and_golden_one_is_asked_for(server: Server, run: Run, project: Path) -> None:
     for lines, said in [
         ("[models.ranker]\n", "models.ranker has no golden request; pass --body FILE"),
         (GOLDEN.format("json"), "doesn't exist"),
     ]:
-        (project / "environments" / "prod.toml").write_text(
-            VALID.replace("[models.ranker]\n", lines)
-        )
+        text = VALID.replace("[models.ranker]\n", lines)
+        (project / "environments" / "prod.toml").write_text(text)
         assert said in str(run("--url", server.url).exception)
         assert server.received == []
 
 
-def test_arrays_are_predicted_and_shown_or_written_to_a_file(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_arrays_are_predicted_and_shown_or_written(server: Server, run: Run, project: Path) -> None:
     ran = run("--body", "x.npz", "--url", server.url, "--split", "1")
     assert json.loads(ran.stdout) == {"outputs": {"y": [[0, 2], [4, 6], [8, 10]]}}
     run("--body", "x.npz", "--url", server.url, "--output", "answer.npz")
@@ -95,7 +85,7 @@ def test_arrays_are_predicted_and_shown_or_written_to_a_file(
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_a_body_that_the_file_acknowledges_is_sent(
-    server: RuntimeServer, run: Run, project: Path, accepted: bool
+    server: Server, run: Run, project: Path, accepted: bool
 ) -> None:
     if accepted:
         more = '[traffic]\nrequest_bytes = 6291457\n[acknowledge]\nrequest-too-large = "it was answered"\n'
@@ -107,7 +97,7 @@ def test_a_body_that_the_file_acknowledges_is_sent(
 
 
 def test_without_a_target_the_deployed_endpoint_in_its_region_is_asked(
-    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+    server: Server, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     run("--body", "x.npz", "--variant", "green")
@@ -119,9 +109,7 @@ def test_without_a_target_the_deployed_endpoint_in_its_region_is_asked(
     assert server.received[-1].path == "/endpoints/ranker-blue/invocations"
 
 
-def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_a_failure_is_a_line_and_exit_code_1(server: Server, run: Run, project: Path) -> None:
     for answer in [
         b'{"error": "x: got 3 rows"}',
         b'{"title": "Bad request", "description": "x: got 3 rows"}',
@@ -143,20 +131,18 @@ def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
 
 
 def test_an_endpoint_that_there_is_not_is_said_with_the_command_that_deploys_it(
-    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+    server: Server, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     answer = b'{"Message": "Endpoint ranker of account 123456789012 not found."}'
     kind = JSON | {"x-amzn-errortype": "ValidationError"}
     server.answer = lambda received: Reply(400, answer, kind)
-    ran = run("--body", "x.npz")
-    assert ran.stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
+    assert run("--body", "x.npz").stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
 
 
-def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> None:
+def test_wrong_use_is_said(server: Server, run: Run, project: Path) -> None:
     server.answer = lambda received: Reply(200, b"\0", {"Content-Type": "application/x-npy"})
-    ran = run("--body", "body.json", "--url", server.url)
-    assert isinstance(ran.exception, click.UsageError)
+    assert isinstance(run("--body", "body.json", "--url", server.url).exception, click.UsageError)
     cases: list[tuple[str, ...]] = [
         ("--body", "body.json", "--split", "2"),
         ("--body", "body.json", "--format", "npz"),
@@ -171,10 +157,8 @@ def test_wrong_use_is_said(server: RuntimeServer, run: Run, project: Path) -> No
 
 def test_a_target_or_key_that_is_refused_is_said_with_the_command_for_it(run: Run) -> None:
     for key in ["endpoint=x", "prod.endpoint=x"]:
-        assert f"`servable check prod --set={key}` shows why" in str(
-            run("--body", "body.json", "--set", key).exception
-        )
-
+        told = str(run("--body", "body.json", "--set", key).exception)
+        assert f"`servable check prod --set={key}` shows why" in told
     arguments = ["http://127.0.0.1:8080", "--body", "body.json"]
     with pytest.raises(click.UsageError) as refused:
         CliRunner().invoke(invoke, arguments, standalone_mode=False, catch_exceptions=False)
@@ -185,9 +169,7 @@ PLAIN = VALID
 WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
 
 
-def test_a_signature_that_the_container_would_ignore_is_refused(
-    server: RuntimeServer, run: Run
-) -> None:
+def test_a_signature_the_container_would_ignore_is_refused(server: Server, run: Run) -> None:
     server.answer = relayed
     ran = run("--body", "body.json", "--url", server.url, "--signature", "other")
     assert isinstance(ran.exception, click.UsageError)
@@ -197,7 +179,7 @@ def test_a_signature_that_the_container_would_ignore_is_refused(
 
 @pytest.mark.parametrize(("environment", "body"), [(WITH_HANDLER, "body.json"), (PLAIN, "x.npz")])
 def test_a_signature_that_is_heard_is_sent(
-    server: RuntimeServer, run: Run, project: Path, environment: str, body: str
+    server: Server, run: Run, project: Path, environment: str, body: str
 ) -> None:
     server.answer = relayed
     (project / "environments" / "prod.toml").write_text(environment)
@@ -207,15 +189,12 @@ def test_a_signature_that_is_heard_is_sent(
     assert attributes == "tfs-signature-name=other"
 
 
-def test_an_embedded_aws_that_does_not_run_is_said(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_embedded_aws_that_is_down_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servable.project.account.find_local_aws", lambda folder: None)
-    ran = run("--body", "x.npz", "--local")
-    assert "servable local up" in ran.stderr
+    assert "servable local up" in run("--body", "x.npz", "--local").stderr
 
 
-def test_a_body_of_standard_input_is_sent_as_json(server: RuntimeServer, run: Run) -> None:
+def test_a_body_of_standard_input_is_sent_as_json(server: Server, run: Run) -> None:
     server.answer = relayed
     command = ["prod", "--body", "-", "--url", server.url]
     CliRunner().invoke(invoke, command, input=b'{"inputs": 1}', standalone_mode=False)
@@ -226,9 +205,7 @@ def test_a_body_of_standard_input_is_sent_as_json(server: RuntimeServer, run: Ru
 IDS = ",".join(["7"] * 39)
 
 
-def test_inputs_by_name_are_sent_as_the_signature_has_them(
-    server: RuntimeServer, run: Run, project: Path
-) -> None:
+def test_inputs_are_sent_as_the_signature_says(server: Server, run: Run, project: Path) -> None:
     server.answer = relayed
     np.save(project / "vals.npy", np.full((1, 39), 0.5))
     (project / "ids.json").write_text(f"[[{IDS}]]")
@@ -241,9 +218,7 @@ def test_inputs_by_name_are_sent_as_the_signature_has_them(
         assert json.loads(sent.body) == {"inputs": inputs}
 
 
-def test_inputs_that_the_signature_does_not_take_are_refused(
-    server: RuntimeServer, run: Run
-) -> None:
+def test_inputs_the_signature_does_not_take_are_refused(server: Server, run: Run) -> None:
     cases: list[tuple[tuple[str, ...], str]] = [
         (("-i", "feat_ids"), "write NAME=VALUE"),
         (("-i", f"feat_ids=[{IDS}]"), "pass -i feat_vals=…"),
@@ -263,9 +238,7 @@ def test_inputs_that_the_signature_does_not_take_are_refused(
 TEXT = TensorInfo(name="t:0", dtype="string", shape=(None,))
 
 
-def test_strings_are_plain_text_or_the_bytes_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strings_are_text_or_a_files_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases: list[tuple[str, list[object]]] = [
         ("good film", ["good film"]),
         ("007", ["007"]),

@@ -18,8 +18,7 @@ from servable_client import (
     UnreachableError,
 )
 from tests.servable_client.conftest import Connect
-from tests.servable_client.predict_bodies import PROTOBUF, doubled
-from tests.servable_client.runtime_server import RESET, Received, Reply, RuntimeServer
+from tests.servable_client.runtime_server import PROTOBUF, RESET, Received, Reply, Server, doubled
 
 X = np.arange(3.0)
 OUTPUT, FAILURE = "/results/1.out", "/results/1-error.out"
@@ -27,29 +26,26 @@ Submit = Callable[..., Job]
 
 
 @pytest.fixture
-def submit(server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Submit:
+def submit(server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Submit:
     """An endpoint that puts its answers into the server's S3, or does not."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
 
     def accepted(received: Received) -> Reply:
         said = json.dumps({"InferenceId": "1"}).encode()
-        headers = {
-            "Content-Type": "application/json",
-            "X-Amzn-SageMaker-OutputLocation": f"s3:/{OUTPUT}",
-            "X-Amzn-SageMaker-FailureLocation": f"s3:/{FAILURE}",
-        }
-        return Reply(202, said, headers)
+        places = {"OutputLocation": f"s3:/{OUTPUT}", "FailureLocation": f"s3:/{FAILURE}"}
+        headers = {f"X-Amzn-SageMaker-{name}": place for name, place in places.items()}
+        return Reply(202, said, {"Content-Type": "application/json", **headers})
 
     server.answer = accepted
     return connect(upload_to="s3://requests/ranker/", sleep=lambda seconds: None).submit
 
 
-def answer(server: RuntimeServer) -> None:
+def answer(server: Server) -> None:
     sent = next(one for one in server.received if one.method == "PUT")
     server.objects[OUTPUT] = (PROTOBUF, doubled(sent).body)
 
 
-def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: RuntimeServer) -> None:
+def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: Server) -> None:
     job = submit(x=X)
     assert not job.done()
     with pytest.raises(DeadlineExceededError, match="call result"):
@@ -60,13 +56,12 @@ def test_a_job_is_done_when_its_answer_lies_in_s3(submit: Submit, server: Runtim
 
 
 def test_a_request_is_put_where_the_endpoint_is_told_and_a_failure_says_why(
-    server: RuntimeServer, submit: Submit
+    server: Server, submit: Submit
 ) -> None:
     submit(x=X)
     put, invoked = server.received
     assert invoked.headers["x-amzn-sagemaker-inputlocation"] == f"s3:/{put.path}"
     assert put.path.startswith("/requests/ranker/")
-
     job = submit(x=X)
     server.objects[FAILURE] = ("text/plain", b"the model says no")
     with pytest.raises(JobFailedError, match="the model says no"):
@@ -82,7 +77,7 @@ def test_where_to_put_the_request_must_be_known(connect: Connect) -> None:
 class Uploads:
     """Answers PUTs and POSTs of `submit` as it is told, and counts what was accepted."""
 
-    def __init__(self, server: RuntimeServer) -> None:
+    def __init__(self, server: Server) -> None:
         self.jobs = 0
         self._accepted = server.answer
         self.puts: list[Reply] = []
@@ -101,7 +96,7 @@ class Uploads:
 
 
 @pytest.fixture
-def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
+def uploads(server: Server, submit: Submit) -> Uploads:
     return Uploads(server)
 
 
@@ -112,7 +107,7 @@ def uploads(server: RuntimeServer, submit: Submit) -> Uploads:
     ids=["reset", "503", "500", "slow down"],
 )  # fmt: skip
 def test_an_upload_that_failed_is_repeated_to_the_same_place(
-    server: RuntimeServer, submit: Submit, uploads: Uploads, reply: Reply
+    server: Server, submit: Submit, uploads: Uploads, reply: Reply
 ) -> None:
     uploads.puts = [reply, reply]
     submit(x=X)
@@ -125,12 +120,10 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
     with pytest.raises(UnreachableError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 6, 0)
-
     uploads.puts = [Reply(403, b"<Error><Code>AccessDenied</Code></Error>")]
     with pytest.raises(NotAllowedError) as caught:
         submit(x=X)
     assert (caught.value.executed, caught.value.attempts, uploads.jobs) == ("no", 1, 0)
-
     uploads.posts = [Reply(RESET)]
     with pytest.raises(ConnectionLostError) as caught:
         submit(x=X)
@@ -138,9 +131,7 @@ def test_how_often_uploads_and_jobs_were_sent_is_known(submit: Submit, uploads: 
 
 
 @pytest.mark.parametrize("reply", [Reply(RESET), Reply(503), Reply(200, b"x", announced_bytes=9)])
-def test_a_look_that_failed_is_another_look(
-    server: RuntimeServer, submit: Submit, reply: Reply
-) -> None:
+def test_a_failed_look_is_another_look(server: Server, submit: Submit, reply: Reply) -> None:
     job = submit(x=X)
     answer(server)
     looks = [reply, reply]
@@ -149,7 +140,7 @@ def test_a_look_that_failed_is_another_look(
 
 
 def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
-    server: RuntimeServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
     server.put = lambda received: Reply(before_seconds=30.0)
@@ -160,9 +151,7 @@ def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
     assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself
 
 
-def test_pauses_between_two_looks_into_s3_grow_up_to_the_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pauses_between_looks_into_s3_grow_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that stands still except while the job is waited for, in vain, for a minute."""
     now, pauses = [1000.0], []
 

@@ -1,4 +1,4 @@
-"""What goes to SageMaker, what comes back, and what is never sent twice."""
+"""What goes to SageMaker or to a container, what comes back, and what is never sent twice."""
 
 import io
 import time
@@ -26,12 +26,12 @@ from servable_client import (
 )
 from servable_client.exchange import Deadline, read_body
 from tests.servable_client.conftest import Connect
-from tests.servable_client.predict_bodies import doubled
 from tests.servable_client.runtime_server import (
     RESET,
     Received,
     Reply,
-    RuntimeServer,
+    Server,
+    doubled,
     model_error,
     service_error,
 )
@@ -41,9 +41,7 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 NOT_FOUND = "Endpoint ranker of account 123456789012 not found."
 
 
-def test_arrays_go_in_and_come_out_over_one_connection_that_is_kept(
-    connect: Connect, server: RuntimeServer
-) -> None:
+def test_arrays_go_in_and_come_out_over_a_kept_connection(connect: Connect, server: Server) -> None:
     endpoint = connect()
     for _ in range(5):
         np.testing.assert_array_equal(endpoint.predict(x=X)["y"], X * 2)
@@ -61,9 +59,7 @@ def test_arrays_go_in_and_come_out_over_one_connection_that_is_kept(
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
-def test_who_is_to_answer_and_the_trace_are_in_the_headers(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_who_is_to_answer_and_the_trace_are_in_headers(server: Server, connect: Connect) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"variant": "green"}, "x-amzn-sagemaker-target-variant", "green"),
         ({"target_model": "a.tar.gz"}, "x-amzn-sagemaker-target-model", "a.tar.gz"),
@@ -91,15 +87,13 @@ def test_who_is_to_answer_and_the_trace_are_in_the_headers(
 
 
 def test_the_signature_is_in_a_json_body_and_an_inference_id_has_at_most_64_characters(
-    connect: Connect, server: RuntimeServer
+    connect: Connect, server: Server
 ) -> None:
     connect().predict(x=X, inference_id="a" * 64)
     with pytest.raises(BadInputError, match="64"):
         connect().predict(x=X, inference_id="a" * 65)
-
-    server.answer = lambda received: Reply(
-        200, b'{"outputs": [1]}', {"Content-Type": "application/json"}
-    )
+    one = Reply(200, b'{"outputs": [1]}', {"Content-Type": "application/json"})
+    server.answer = lambda received: one
     connect().predict(x=X, signature="s", format="json")
     assert b'"signature_name":"s"' in server.received[-1].body
 
@@ -123,11 +117,9 @@ FAILURES = [
     (service_error(503, "ServiceUnavailable"), ModelFailedError),
     (service_error(530, "InternalDependencyException"), ModelFailedError),
     (Reply(RESET), ConnectionLostError),
-    (
-        Reply(200, b"{", {"Content-Type": "application/json"}, announced_bytes=9),
-        ConnectionLostError,
-    ),
-]
+    (Reply(200, b"{", {"Content-Type": "application/json"}, announced_bytes=9),
+     ConnectionLostError),
+]  # fmt: skip
 IDS = [
     f"{number}-{reply.status}-{error.__name__}" for number, (reply, error) in enumerate(FAILURES)
 ]
@@ -135,7 +127,7 @@ IDS = [
 
 @pytest.mark.parametrize(("reply", "error"), FAILURES, ids=IDS)
 def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
-    server: RuntimeServer, connect: Connect, reply: Reply, error: type[PredictionError]
+    server: Server, connect: Connect, reply: Reply, error: type[PredictionError]
 ) -> None:
     server.answer = lambda received: reply
     with pytest.raises(error) as caught:
@@ -150,14 +142,11 @@ def test_every_failure_has_its_error_and_may_have_been_executed_or_not(
 
     server.received.clear()
     server.answer = lambda received: reply if len(server.received) == 1 else doubled(received)
-    np.testing.assert_array_equal(
-        connect(retry_unsafe=True, sleep=lambda seconds: None).predict(x=X)["y"], X * 2
-    )
+    repeating = connect(retry_unsafe=True, sleep=lambda seconds: None)
+    np.testing.assert_array_equal(repeating.predict(x=X)["y"], X * 2)
 
 
-def test_what_is_wrong_is_not_sent_again_even_with_retry_unsafe(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_what_is_wrong_is_never_sent_again_unsafe(server: Server, connect: Connect) -> None:
     for status in [400, 404, 413, 415]:
         server.received.clear()
         reply = model_error(status)
@@ -167,38 +156,26 @@ def test_what_is_wrong_is_not_sent_again_even_with_retry_unsafe(
         assert len(server.received) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        model_error(429),
-        service_error(400, "ThrottlingException"),
-        service_error(429, "ModelNotReadyException"),
-    ],
-    ids=["queue full", "throttled", "loading"],
-)
-def test_what_was_turned_away_is_sent_again(
-    server: RuntimeServer, connect: Connect, reply: Reply
-) -> None:
+@pytest.mark.parametrize("reply", [
+    model_error(429), service_error(400, "ThrottlingException"),
+    service_error(429, "ModelNotReadyException"),
+], ids=["queue full", "throttled", "loading"])  # fmt: skip
+def test_what_was_turned_away_is_sent_again(server: Server, connect: Connect, reply: Reply) -> None:
     server.answer = lambda received: reply if len(server.received) < 3 else doubled(received)
     np.testing.assert_array_equal(connect(sleep=lambda seconds: None).predict(x=X)["y"], X * 2)
 
 
-def test_the_containers_status_and_words_are_in_the_error(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_the_containers_status_and_words_are_told(server: Server, connect: Connect) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
     with pytest.raises(RefusedError, match=r"ranker: the container returns 400: x: got 3 rows$"):
         connect().predict(x=X)
-
     server.answer = lambda received: model_error(503)
     with pytest.raises(ModelFailedError) as caught:
         connect().predict(x=X)
     assert caught.value.status == 503
 
 
-def test_a_container_without_our_handler_is_sent_json(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_a_container_without_handler_is_sent_json(server: Server, connect: Connect) -> None:
     def answer(received: Received) -> Reply:
         if received.headers["content-type"] != "application/json":
             return model_error(415)
@@ -211,7 +188,7 @@ def test_a_container_without_our_handler_is_sent_json(
     assert len(server.received) == 3
 
 
-def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect) -> None:
+def test_bodies_are_sent_up_to_the_limit(server: Server, connect: Connect) -> None:
     with pytest.raises(BodyTooLargeError, match="cut the batch with split="):
         connect().predict(x=np.zeros(6_291_456, np.uint8))
     assert server.received == []
@@ -230,9 +207,7 @@ def test_bodies_are_sent_up_to_the_limit(server: RuntimeServer, connect: Connect
             connect(largest_body_bytes=size)
 
 
-def test_the_deadline_ends_a_call_that_may_have_been_executed(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_a_deadline_ends_a_call_that_may_have_run(server: Server, connect: Connect) -> None:
     server.answer = lambda received: Reply(before_seconds=30.0)
     began = time.monotonic()
     with pytest.raises(DeadlineExceededError) as caught:
@@ -241,9 +216,7 @@ def test_the_deadline_ends_a_call_that_may_have_been_executed(
     assert caught.value.executed == "maybe"
 
 
-def test_throttling_holds_back_the_endpoints_other_requests(
-    server: RuntimeServer, connect: Connect
-) -> None:
+def test_throttling_holds_back_the_other_requests(server: Server, connect: Connect) -> None:
     throttled = service_error(400, "ThrottlingException", **{"Retry-After": "0.3"})
     times: list[float] = []
 
@@ -257,13 +230,9 @@ def test_throttling_holds_back_the_endpoints_other_requests(
 
 
 @pytest.mark.parametrize("missing", ["credentials", "region"])
-def test_what_boto3_needs_and_has_not_is_said(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = (
-        ("AWS_ACCESS_KEY_ID",) if missing == "credentials" else ("AWS_REGION", "AWS_DEFAULT_REGION")
-    )
-    for name in names:
+def test_what_boto3_lacks_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = ["AWS_REGION", "AWS_DEFAULT_REGION"]
+    for name in regions if missing == "region" else ["AWS_ACCESS_KEY_ID"]:
         monkeypatch.delenv(name)
     with pytest.raises(PredictionError, match=missing), Endpoint("ranker") as endpoint:
         endpoint.predict(x=X)
@@ -273,7 +242,6 @@ def test_an_answer_without_a_length_or_after_the_deadline_is_refused() -> None:
     for length in ["", "1x", "-1", "\u0661", "9" * 5000]:
         with pytest.raises(BadAnswerError, match="is not chunked"):
             read_body(io.BytesIO(b"x"), {"content-length": length}, Deadline(60))
-
     stream = io.BytesIO(bytes(3 << 20))
     with pytest.raises(DeadlineExceededError, match="was incomplete"):
         read_body(stream, {"content-length": str(3 << 20)}, Deadline(0))
@@ -286,7 +254,72 @@ def test_an_answer_of_a_stated_length_or_in_chunks_is_read_whole() -> None:
         assert read_body(io.BytesIO(b"x"), headers, Deadline(60)) == b"x"
     for length in ["1", str(3 << 20), "9" * 5000]:
         body = bytes(3 << 20)
-        assert (
-            read_body(io.BytesIO(body), {"content-length": length}, Deadline(60), framed=False)
-            == body
-        )
+        found = read_body(io.BytesIO(body), {"content-length": length}, Deadline(60), framed=False)
+        assert found == body
+
+
+def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: Server) -> None:
+    with Endpoint.local(server.url) as endpoint:
+        np.testing.assert_array_equal(endpoint.predict(x=X, split=1)["y"], X * 2)
+    for given, path in (
+        ("/", "/invocations"),
+        ("/invocations", "/invocations"),
+        ("/invocations/", "/invocations"),
+        ("/models/m/invoke", "/models/m/invoke"),
+    ):
+        with Endpoint.local(f"{server.url}{given}") as endpoint:
+            endpoint.predict(x=X)
+        assert server.received[-1].path == path
+    for url in ("127.0.0.1:8080", "ranker-prod"):
+        with pytest.raises(BadInputError, match="http://127.0.0.1:8080"):
+            Endpoint.local(url)
+
+
+def test_model_and_trace_are_sent_as_through_sagemaker(server: Server) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    with Endpoint.local(server.url, model="m", version=2) as endpoint:
+        endpoint.predict(x=X)
+        endpoint.predict(x=X, traceparent=parent)
+    named = "tfs-model-name=m,tfs-model-version=2"
+    sent = [one.headers["x-amzn-sagemaker-custom-attributes"] for one in server.received]
+    assert sent == [named, f"{named},traceparent={parent}"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("reply", "error"), [
+    (Reply(400, b'{"error": "no"}'), RefusedError),
+    (Reply(429, b'{"error": "no"}'), QueueFullError),
+    (Reply(500), ModelFailedError),
+    (Reply(503), ModelFailedError),
+    (Reply(RESET), ConnectionLostError),
+    (Reply(200, b"x", announced_bytes=9), ConnectionLostError),
+    (Reply(before_seconds=5), DeadlineExceededError),
+], ids=["400", "429", "500", "503", "reset", "cut short", "slow"])  # fmt: skip
+def test_every_failure_has_its_error(
+    server: Server, reply: Reply, error: type[PredictionError]
+) -> None:
+    server.answer = lambda received: reply
+    with (
+        Endpoint.local(server.url, attempts=1, timeout_seconds=1) as endpoint,
+        pytest.raises(error),
+    ):
+        endpoint.predict(x=X)
+
+
+def test_an_answer_cut_short_beyond_memory_is_a_lost_connection(server: Server) -> None:
+    for length_bytes in [1 << 62, (1 << 63) - 1, 1 << 63]:
+        reply = Reply(200, b"x", announced_bytes=length_bytes)
+        server.answer = lambda received, reply=reply: reply  # type: ignore[misc]
+        with Endpoint.local(server.url, attempts=1) as endpoint, pytest.raises(ConnectionLostError):
+            endpoint.predict(x=X)
+
+
+def test_what_a_container_lacks_is_refused(server: Server) -> None:
+    for option in ["variant", "target_model"]:
+        with (
+            Endpoint.local(server.url, **{option: "green"}) as endpoint,
+            pytest.raises(BadInputError),
+        ):
+            endpoint.predict(x=X)
+    with Endpoint.local(server.url) as endpoint, pytest.raises(BadInputError, match="asynchronous"):
+        endpoint.submit(x=X)

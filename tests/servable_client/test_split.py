@@ -1,13 +1,15 @@
-"""A batch in parts is the batch."""
+"""A batch in parts is the batch; the number of parts is found by measuring."""
 
+import itertools
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servable_client import (
@@ -21,24 +23,17 @@ from servable_client import (
     Split,
 )
 from servable_client.errors import PredictionError
-from servable_client.split import as_split, cut_into_parts
+from servable_client.split import ASK_AGAIN_EVERY, MEASUREMENTS, PartSizes, as_split, cut_into_parts
 from tests.servable_client.array_strategies import quick
 
-SPLITS = st.one_of(
-    st.integers(1, 40),
-    st.builds(lambda n: Split(bytes=n), st.integers(1, 2000)),
-    st.just("measured"),
-)
+OF_BYTES = st.builds(lambda n: Split(bytes=n), st.integers(1, 2000))
+SPLITS = st.one_of(st.integers(1, 40), OF_BYTES, st.just("measured"))
 
 
 def model(ids: Any, vals: Any, words: Any, bias: Any) -> dict[str, Any]:
     lengths = np.array([sum(map(len, row)) for row in words], np.int64)
-    return {
-        "score": (vals * bias).sum(axis=1) + ids[:, 0],
-        "words": words[:, :1],
-        "lengths": lengths,
-        "version": np.int64(7),
-    }
+    score = (vals * bias).sum(axis=1) + ids[:, 0]
+    return {"score": score, "words": words[:, :1], "lengths": lengths, "version": np.int64(7)}
 
 
 fake = FakeEndpoint(model)
@@ -47,12 +42,9 @@ fake = FakeEndpoint(model)
 def batch(rows: int) -> dict[str, Any]:
     words = np.empty((rows, 2), object)
     words[:] = [[b"w" * (n % 7), b""] for n in range(rows)] or words
-    return {
-        "ids": np.arange(rows * 3).reshape(rows, 3),
-        "vals": np.arange(rows * 2, dtype=np.float32).reshape(rows, 2),
-        "words": words,
-        "bias": np.float32(0.5),
-    }
+    ids = np.arange(rows * 3).reshape(rows, 3)
+    vals = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    return {"ids": ids, "vals": vals, "words": words, "bias": np.float32(0.5)}
 
 
 @pytest.mark.long
@@ -162,11 +154,8 @@ def test_what_is_not_cut_goes_into_every_part() -> None:
 def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
     told: list[Progress] = []
     fake.predict(batch(10), split=4, progress=told.append)
-    assert [(one.parts_done, one.parts, one.rows) for one in told] == [
-        (1, 3, 10),
-        (2, 3, 10),
-        (3, 3, 10),
-    ]
+    shown = [(one.parts_done, one.parts, one.rows) for one in told]
+    assert shown == [(1, 3, 10), (2, 3, 10), (3, 3, 10)]
     assert told[-1].rows_done == 10
 
     def stop(_: Progress) -> None:
@@ -176,14 +165,11 @@ def test_progress_is_told_after_each_part_and_may_end_the_batch() -> None:
         fake.predict(batch(10), split=2, progress=stop)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "split", "words"),
-    [
-        ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
-        ({"a": np.float32(1)}, 2, "no input has rows"),
-        ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: not an input"),
-    ],
-)
+@pytest.mark.parametrize(("arrays", "split", "words"), [
+    ({"a": np.zeros(3), "b": np.zeros(4)}, 2, "a 3, b 4"),
+    ({"a": np.float32(1)}, 2, "no input has rows"),
+    ({"a": np.zeros(3)}, Split(rows=1, whole=frozenset({"z"})), "z: not an input"),
+])  # fmt: skip
 def test_what_cannot_be_cut_is_refused(arrays: Any, split: Any, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         FakeEndpoint(lambda **_: {}).predict(arrays, split=split)
@@ -196,16 +182,12 @@ def test_a_split_that_is_none_is_refused() -> None:
             as_split(split)
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        lambda x: {"mean": x.mean()},
-        lambda x: {"best": np.sort(x)[:1]},
-        lambda x: {"y": x, f"only{x[0]}": x},
-        lambda x: {"y": np.zeros((len(x), x[0]))},
-    ],
-    ids=["a mean", "the best", "other outputs", "other shapes"],
-)
+@pytest.mark.parametrize("output", [
+    lambda x: {"mean": x.mean()},
+    lambda x: {"best": np.sort(x)[:1]},
+    lambda x: {"y": x, f"only{x[0]}": x},
+    lambda x: {"y": np.zeros((len(x), x[0]))},
+], ids=["a mean", "the best", "other outputs", "other shapes"])  # fmt: skip
 def test_an_output_of_the_whole_batch_is_not_made_up_from_parts(output: Any) -> None:
     with pytest.raises(BadAnswerError):
         FakeEndpoint(output).predict(x=np.arange(4), split=2)
@@ -235,14 +217,11 @@ def test_a_constant_as_long_as_a_part_is_no_rows(rows: int, split: Any, same: bo
 
 @quick
 @given(st.integers(1, 300), st.integers(2, 40), st.booleans())
-def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
-    rows: int, size: int, by_bytes: bool
-) -> None:
+def test_parts_of_two_rows_or_more_are_not_all_alike(rows: int, size: int, by_bytes: bool) -> None:
     split = Split(bytes=size) if by_bytes else Split(rows=size)
     parts = cut_into_parts({"x": np.arange(rows, dtype=np.uint16).astype(np.uint8)}, split)
-    assert [int(one) for part in parts for one in part.arrays["x"]] == [
-        n % 256 for n in range(rows)
-    ]
+    values = [int(one) for part in parts for one in part.arrays["x"]]
+    assert values == [n % 256 for n in range(rows)]
     made = [len(part.rows) for part in parts]
     assert len(made) == 1 or len(set(made)) > 1
     assert max(made) <= size
@@ -252,10 +231,8 @@ def test_parts_that_may_have_two_rows_are_not_all_of_one_length(
 @quick
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_measured_parts_are_never_all_of_one_length(rows: int, measured: int) -> None:
-    made = [
-        len(part.rows)
-        for part in cut_into_parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
-    ]
+    parts = cut_into_parts({"x": np.zeros(rows)}, Split(), measured_rows=measured)
+    made = [len(part.rows) for part in parts]
     assert len(made) == 1 or len(set(made)) > 1
     assert sum(made) == rows
     assert max(made) <= measured + 1
@@ -283,6 +260,117 @@ def test_which_outputs_are_one_for_all_parts_is_seen_or_can_be_said() -> None:
 def test_all_parts_of_a_batch_have_one_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last would be small enough for JSON, of which other types come back."""
     fake = FakeEndpoint(lambda a, b: {"y": a * b.astype(np.float32)})
-    arrays = {"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}
-    fake.predict(arrays, split=5000)
+    fake.predict({"a": np.ones(5001, np.float32), "b": np.ones(5001, np.int64)}, split=5000)
     assert {call["a"].dtype for call in fake.calls} == {np.dtype(np.float32)}
+
+
+ROWS = 500
+CONNECTIONS = 10
+LEARNING = MEASUREMENTS * 6  # 1, 2, 4, 8, 10 and 20 parts
+
+Seconds = Callable[[int], float]
+
+
+def asked(sizes: PartSizes, batches: int, seconds: Seconds, rows: int = ROWS) -> list[int]:
+    """The numbers of parts of so many batches."""
+    counts = []
+    for _ in range(batches):
+        counts.append(sizes.choose_part_count(rows))
+        sizes.record(rows, counts[-1], seconds(counts[-1]))
+    return counts
+
+
+def after(batches: int, seconds: Seconds, connections: int = CONNECTIONS) -> PartSizes:
+    sizes = PartSizes(connections)
+    asked(sizes, batches, seconds)
+    return sizes
+
+
+def on_cores(cores: int, overhead: float) -> Seconds:
+    """Seconds of a batch whose parts are computed by so many cores, as many at a time as connections."""
+
+    def seconds(parts: int) -> float:
+        rounds = -(-parts // min(cores, CONNECTIONS))
+        return rounds * (overhead + -(-ROWS // parts) / ROWS)
+
+    return seconds
+
+
+def test_the_fastest_number_of_parts_is_found_and_small_batches_are_not_split() -> None:
+    for cores, overhead, best in [(1, 0.01, 1), (4, 0.01, 4), (8, 0.001, 8), (16, 0.001, 10)]:
+        assert after(LEARNING, on_cores(cores, overhead)).choose_part_count(ROWS) == best
+    assert PartSizes(CONNECTIONS).choose_part_count(ROWS) == 1
+    assert after(LEARNING, lambda parts: 1.0 if parts == 1 else 0.985).choose_part_count(ROWS) == 1
+    assert after(LEARNING, on_cores(8, 0.001)).choose_part_count(4) == 1
+
+
+@example(
+    cores=2, overhead=0.515625, hiccups=[0] * 6, times=1.0,
+    jitter=[1.0] * (LEARNING - 3) + [1.0078125] * 3,
+)  # fmt: skip
+@given(
+    cores=st.integers(1, 40),
+    overhead=st.floats(0, 2),
+    hiccups=st.lists(st.integers(0, MEASUREMENTS - 1), min_size=6, max_size=6),
+    times=st.floats(1, 10),
+    jitter=st.lists(st.floats(0.99, 1.01), min_size=LEARNING, max_size=LEARNING),
+)
+def test_after_learning_the_choice_is_as_fast_as_whole_and_as_a_part_for_each_connection(
+    cores: int, overhead: float, hiccups: list[int], times: float, jitter: list[float]
+) -> None:
+    """Within 5 %, though each number of parts has one slow moment and all of them scatter by 1 %."""
+    true, seen, noise = (
+        on_cores(cores, overhead), dict.fromkeys((1, 2, 4, 8, 10, 20), 0), itertools.cycle(jitter),
+    )  # fmt: skip
+
+    def measured(parts: int) -> float:
+        slow = times if seen[parts] == hiccups[list(seen).index(parts)] else 1
+        seen[parts] += 1
+        return true(parts) * slow * next(noise)
+
+    # A number at the border of what is worth trying may be measured for the first time only now.
+    choices = asked(after(LEARNING, measured), 3 * MEASUREMENTS, measured)
+    assert true(max(choices, key=choices.count)) <= 1.05 * min(true(1), true(CONNECTIONS))
+
+
+@pytest.mark.long
+@given(
+    cores=st.integers(1, 40),
+    overhead=st.floats(0, 2),
+    batches=st.integers(10 * ASK_AGAIN_EVERY, 40 * ASK_AGAIN_EVERY),
+)
+def test_measuring_neighbours_again_costs_at_most_five_percent_of_the_time(
+    cores: int, overhead: float, batches: int
+) -> None:
+    seconds = on_cores(cores, overhead)
+    counts = asked(after(LEARNING, seconds), batches, seconds)
+    best = min(map(seconds, counts))
+    assert sum(map(seconds, counts)) <= 1.05 * best * batches
+
+
+@pytest.mark.long
+@given(rows=st.integers(1, 60), connections=st.integers(1, 40))
+def test_learning_ends_for_any_number_of_rows_and_connections(rows: int, connections: int) -> None:
+    sizes = PartSizes(connections)
+    asked(sizes, MEASUREMENTS * 8, lambda parts: 1 / parts, rows)
+    counts = asked(sizes, 10 * ASK_AGAIN_EVERY, lambda parts: 1 / parts, rows)
+    assert max(map(counts.count, counts)) >= 0.95 * len(counts)
+
+
+@given(rows=st.integers(0, 60), connections=st.integers(1, 40), batches=st.integers(0, 40))
+def test_there_are_never_more_parts_than_rows_or_than_two_for_each_connection(
+    rows: int, connections: int, batches: int
+) -> None:
+    counts = asked(PartSizes(connections), batches, lambda parts: 1 / parts, rows)
+    assert all(1 <= count <= max(1, min(rows, 2 * connections)) for count in counts)
+
+
+def test_numbers_of_parts_are_measured_in_turn_and_follow_the_endpoint() -> None:
+    assert asked(PartSizes(4), 8, lambda parts: 1 / parts) == [1, 2, 4, 8, 1, 2, 4, 8]
+    assert set(asked(PartSizes(CONNECTIONS), LEARNING, lambda parts: parts)) == {1, 2}
+    sizes = after(LEARNING, on_cores(8, 0.001))
+    asked(sizes, 400, on_cores(1, 0.05))
+    assert sizes.choose_part_count(ROWS) < 8
+    sizes = after(LEARNING, on_cores(1, 0.2))
+    asked(sizes, 1000, on_cores(8, 0.001))
+    assert sizes.choose_part_count(ROWS) > 1

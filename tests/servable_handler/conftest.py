@@ -38,10 +38,8 @@ def ask(server: FakeModelServer) -> Ask:
         **told: Any,
     ) -> tuple[int, bytes, str]:
         handler = handlers.setdefault((settings, hooks), Handler(settings, hooks, server.variables))
-        context = server.context(
-            request_content_type=content_type, content_length=len(body), **told
-        )
-        return answer_of(handler, body, context)
+        told |= {"request_content_type": content_type, "content_length": len(body)}
+        return answer_of(handler, body, server.context(**told))
 
     return call
 
@@ -55,11 +53,8 @@ def answer_of(handler: Handler, body: bytes, context: Any) -> tuple[int, bytes, 
             _ = refusal.headers
         status = raised.value
         text: Any = status.text
-        return (
-            falcon.http_status_to_code(status.status),
-            text,
-            dict(status.headers or {})["Content-Type"],
-        )
+        code = falcon.http_status_to_code(status.status)
+        return code, text, dict(status.headers or {})["Content-Type"]
     return 200, answer, content_type
 
 

@@ -18,12 +18,9 @@ def write(folder: str) -> None:
     module = tf.Module()
     module.serve = serve
     images = serve.get_concrete_function()
-    module.images = tf.function(
-        lambda x: images(x=x),
-        input_signature=[tf.TensorSpec([None, None, None, 1], tf.float32, name="x")],
-    )
-    signatures = {"serving_default": serve, "images": module.images}
-    tf.saved_model.save(module, f"{folder}/1", signatures)
+    input_signature = [tf.TensorSpec([None, None, None, 1], tf.float32, name="x")]
+    module.images = tf.function(lambda x: images(x=x), input_signature=input_signature)
+    tf.saved_model.save(module, f"{folder}/1", {"serving_default": serve, "images": module.images})
 
 
 if __name__ == "__main__":

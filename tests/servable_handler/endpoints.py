@@ -32,8 +32,5 @@ def golden() -> tuple[dict[str, Any], list[float]]:
     """The ranker's golden request, as arrays, and TensorFlow's answer."""
     request = json.loads((RANKER / "golden" / "request-columnar.json").read_bytes())["inputs"]
     answer = json.loads((RANKER / "golden" / "answer-columnar.json").read_bytes())["outputs"]
-    arrays = {
-        "feat_ids": np.array(request["feat_ids"], np.int64),
-        "feat_vals": np.array(request["feat_vals"], np.float32),
-    }
-    return arrays, answer
+    types = {"feat_ids": np.int64, "feat_vals": np.float32}
+    return {name: np.array(request[name], dtype) for name, dtype in types.items()}, answer

@@ -42,14 +42,8 @@ class FakeModelServer:
         self.rest_answer: tuple[int, bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._grpc = grpc.server(
-            ThreadPoolExecutor(8),
-            options=[
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),
-                *self._options.items(),
-            ],
-        )
+        options = {"grpc.max_receive_message_length": -1, "grpc.so_reuseport": 0, **self._options}
+        self._grpc = grpc.server(ThreadPoolExecutor(8), options=[*options.items()])
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()
@@ -77,18 +71,12 @@ class FakeModelServer:
     def context(self, **changed: Any) -> Any:
         """What the container tells the handler of a request; attributes replace its defaults."""
         told = {
-            "model_name": None,
-            "model_version": None,
-            "method": None,
+            "model_name": None, "model_version": None, "method": None,
             "rest_uri": f"http://localhost:{self.rest_port}/v1/models/m:predict",
-            "grpc_port": str(self.grpc_port),
-            "channel": None,
-            "custom_attributes": None,
-            "request_content_type": "application/json",
-            "accept_header": "application/json",
-            "content_length": None,
-            "timeout": 20,
-        }
+            "grpc_port": str(self.grpc_port), "channel": None, "custom_attributes": None,
+            "request_content_type": "application/json", "accept_header": "application/json",
+            "content_length": None, "timeout": 20,
+        }  # fmt: skip
         return SimpleNamespace(**{**told, **changed})
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
@@ -137,8 +125,7 @@ class FakeModelServer:
             sums = np.array(rows, np.float32).reshape(-1, 3).sum(axis=1).tolist()
         except Exception as error:  # whatever a damaged body leads to
             return 400, json.dumps({"error": f"{type(error).__name__}"}).encode()
-        answer = {"predictions" if key == "instances" else "outputs": sums}
-        return 200, json.dumps(answer).encode()
+        return 200, json.dumps({"predictions" if key == "instances" else "outputs": sums}).encode()
 
 
 def metadata() -> Any:

@@ -22,24 +22,19 @@ def one_by_one() -> bytes:
 
 
 SEEDS = {
-    "application/json": [
-        b'{"instances": [[1, 2, 3], [4.5, 5, 6]]}',
-        b'{"inputs": {"x": [[1, 2, 3]]}, "signature_name": "serving_default"}',
-        b'{"instances": [{"x": [1, 2, 3]}, {"x": [4, 5, 6e5]}]}',
-        b"[[1, 2, 3], [4, 5, 6]]",
-        b'{"inputs": {"feat_ids": [[1, 2]], "feat_vals": [[0.5, 1.5]]}}',
-    ],
+    "application/json": [b'{"instances": [[1, 2, 3], [4.5, 5, 6]]}',
+                         b'{"inputs": {"x": [[1, 2, 3]]}, "signature_name": "serving_default"}',
+                         b'{"instances": [{"x": [1, 2, 3]}, {"x": [4, 5, 6e5]}]}',
+                         b"[[1, 2, 3], [4, 5, 6]]",
+                         b'{"inputs": {"feat_ids": [[1, 2]], "feat_vals": [[0.5, 1.5]]}}'],
     "application/jsonlines": [b"[1, 2, 3]\n[4, 5, 6]\n", b'{"x": [1, 2, 3]}\n{"x": [4, 5, 6]}'],
     "text/csv": [b"1,2,3\n4,5,6\n", b"1.5e3,-2,+3\r\n4,5,6", b'a,b\n"c",d\n'],
     "application/x-npy": [npy(X), npy(X.astype("f8")), npy(np.array(["a", "bc"])), npy(X.T)],
     "application/x-npz": [npz(x=X), npz(feat_ids=X.astype("i8"), feat_vals=X), npz(x=X[0])],
-    "application/x-protobuf": [
-        predict_request(x=X),
-        one_by_one(),
-        predict_request(x=np.array(["a", "bc"])),
-        predict_request(feat_ids=X.astype("i8"), feat_vals=X),
-    ],
-}
+    "application/x-protobuf": [predict_request(x=X), one_by_one(),
+                               predict_request(x=np.array(["a", "bc"])),
+                               predict_request(feat_ids=X.astype("i8"), feat_vals=X)],
+}  # fmt: skip
 ACCEPTED = ["application/json", "*/*", "text/csv", "application/x-npy", "application/x-npz",
             "application/x-protobuf", "application/jsonlines", "nonsense;q=x"]  # fmt: skip
 _PIECES = [

@@ -88,9 +88,7 @@ def test_a_caller_that_accepts_anything_gets_the_form_it_sent_rows_or_columns(as
     assert json.loads(ask(b'{"inputs": [[1, 2, 3]]}', settings=GRPC)[1]) == {"outputs": [6.0]}
 
 
-def test_json_and_a_predict_request_are_relayed_untouched(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_json_and_a_predict_request_are_relayed_as_is(server: FakeModelServer, ask: Ask) -> None:
     body = b'  {"instances" : [ [1, 2,   3] ]}'
     ask(body)
     message = predict_request(x=X) + b"\xf8\x07\x01"  # a field that nobody knows
@@ -105,9 +103,8 @@ def test_json_from_the_threshold_on_goes_over_grpc(server: FakeModelServer, ask:
         ask(ROWS, settings=settings)
     for _ in range(3):
         ask(ROWS, settings=Settings(grpc_from_bytes=len(ROWS)))
-    assert [method for method, _ in relayed(server)] == ["/v1/models/m:predict"] * 2 + [
-        "Predict"
-    ] * 3
+    shown = [method for method, _ in relayed(server)]
+    assert shown == ["/v1/models/m:predict"] * 2 + ["Predict"] * 3
     # Each handler asks for the signature once.
     assert [method for method, _ in server.requests].count("GetModelMetadata") == 3
 
@@ -151,9 +148,7 @@ def test_other_json_is_relayed_as_it_is(server: FakeModelServer, ask: Ask) -> No
     assert relayed(server) == [("/v1/models/m:predict", body) for body in bodies]
 
 
-def test_a_message_of_another_rank_is_refused_by_the_signature_that_it_or_the_attributes_name(
-    ask: Ask,
-) -> None:
+def test_a_message_of_another_rank_than_the_signature_of_either_name_is_refused(ask: Ask) -> None:
     flat, attributes = np.ones(2, np.float32), "tfs-signature-name=image"
     for spec, status in [
         ({"signature_name": "image"}, 400),
@@ -173,21 +168,17 @@ def test_where_signatures_are_not_told_json_is_relayed(server: FakeModelServer, 
     assert answer[:2] == server.rest_answer
 
 
-@pytest.mark.parametrize(
-    ("names", "values"),
-    [
-        (["float16", "float32", "float64"], [1.5, -2]),
-        (["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"], []),
-        (["bool"], [True, False]),
-        (["complex64", "complex128"], [1 + 2j, 3]),
-    ],
-)
+@pytest.mark.parametrize(("names", "values"), [
+    (["float16", "float32", "float64"], [1.5, -2]),
+    (["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"], []),
+    (["bool"], [True, False]),
+    (["complex64", "complex128"], [1 + 2j, 3]),
+])  # fmt: skip
 def test_a_npy_of_every_type_and_shape_comes_back_as_it_is(
     names: list[str], values: list[Any], ask: Ask
 ) -> None:
     for name, shape in itertools.product(names, [(2,), (), (0, 4)]):
-        bounds = values or [np.iinfo(name).min, np.iinfo(name).max]
-        array = np.resize(np.array(bounds, name), shape)
+        array = np.resize(np.array(values or [np.iinfo(name).min, np.iinfo(name).max], name), shape)
         told = {"custom_attributes": f"tfs-signature-name=echo_{name}"}
         status, answer, _ = ask(npy(array), NPY, accept_header="*/*", **told)
         back = np.load(io.BytesIO(answer))
@@ -208,9 +199,7 @@ def test_strings_and_bfloat16_come_back_over_grpc(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(("accept", "status"), [("text/csv", 400), (JSON, 200)])
-def test_a_single_json_line_is_one_row_where_lines_are_answered(
-    accept: str, status: int, ask: Ask
-) -> None:
+def test_a_json_line_is_a_row_where_lines_are_answered(accept: str, status: int, ask: Ask) -> None:
     # As the image, which answers no lines, takes it: two rows of three numbers.
     body = b"[[1, 2, 3], [4, 5, 6.5]]\n"
     assert ask(body, "application/jsonlines", accept_header=accept)[0] == status
@@ -236,31 +225,28 @@ TEXT_IN_IT = b'{"instances": [[1, 2, "3"]]}'
 NO_SUCH_SIGNATURE = {"custom_attributes": "tfs-signature-name=none"}
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "told", "status", "words"),
-    [
-        (npy(X.astype("f8")), NPY, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
-        (npy(X[:, :2]), NPY, {}, 400, f"x: got float32 [2, 2]; {WANTED}"),
-        (npy(X[0]), NPY, {}, 400, f"x: got float32 [3]; {WANTED}"),
-        (npz(z=X), NPZ, {}, 400, "x: not given; 'z': given, and no input"),
-        (npy(np.array([{}])), NPY, {}, 400, "x: no .npy of one tensor: it holds object"),
-        (b"x", NPZ, {}, 400, "the body is no .npz"),
-        (b"x", PROTOBUF, {}, 400, "the body is no PredictRequest"),
-        (predict_request(x=X).replace(b"\x01x", b"\x01\xe9"), PROTOBUF, {}, 400, "the body is no"),
-        (predict_request(x=X.astype("f8")), PROTOBUF, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
-        (predict_request(z=X), PROTOBUF, {}, 400, "x: not given"),
-        (TEXT_IN_IT, JSON, {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
-        (b'{"instances": [[1, 2], [3]]}', JSON, {}, 400, "x: is ragged"),
-        (b"{", JSON, {}, 400, "the body is no JSON"),
-        (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not supported; send application/json"),
-        (ROWS, JSON, {"model_version": "x"}, 400, "tfs-model-version: 'x' isn't a version"),
-        (ROWS, JSON, {"method": "guess"}, 400, "tfs-method: 'guess' is unknown; send predict"),
-        (npy(X), NPY, {"method": "classify"}, 400, "tfs-method: classify requires the same"),
-        (npy(X), NPY, {"model_name": "other"}, 404, "Servable not found"),
-        (npy(X), NPY, {"model_version": "7"}, 404, "Servable not found"),
-        (npy(X), NPY, NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "content_type", "told", "status", "words"), [
+    (npy(X.astype("f8")), NPY, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+    (npy(X[:, :2]), NPY, {}, 400, f"x: got float32 [2, 2]; {WANTED}"),
+    (npy(X[0]), NPY, {}, 400, f"x: got float32 [3]; {WANTED}"),
+    (npz(z=X), NPZ, {}, 400, "x: not given; 'z': given, and no input"),
+    (npy(np.array([{}])), NPY, {}, 400, "x: no .npy of one tensor: it holds object"),
+    (b"x", NPZ, {}, 400, "the body is no .npz"),
+    (b"x", PROTOBUF, {}, 400, "the body is no PredictRequest"),
+    (predict_request(x=X).replace(b"\x01x", b"\x01\xe9"), PROTOBUF, {}, 400, "the body is no"),
+    (predict_request(x=X.astype("f8")), PROTOBUF, {}, 400, f"x: got float64 [2, 3]; {WANTED}"),
+    (predict_request(z=X), PROTOBUF, {}, 400, "x: not given"),
+    (TEXT_IN_IT, JSON, {"settings": GRPC}, 400, f'x: holds "3", no number; {WANTED}'),
+    (b'{"instances": [[1, 2], [3]]}', JSON, {}, 400, "x: is ragged"),
+    (b"{", JSON, {}, 400, "the body is no JSON"),
+    (b"{}", "image/png", {}, 415, "Content-Type 'image/png' is not supported; send application/json"),
+    (ROWS, JSON, {"model_version": "x"}, 400, "tfs-model-version: 'x' isn't a version"),
+    (ROWS, JSON, {"method": "guess"}, 400, "tfs-method: 'guess' is unknown; send predict"),
+    (npy(X), NPY, {"method": "classify"}, 400, "tfs-method: classify requires the same"),
+    (npy(X), NPY, {"model_name": "other"}, 404, "Servable not found"),
+    (npy(X), NPY, {"model_version": "7"}, 404, "Servable not found"),
+    (npy(X), NPY, NO_SUCH_SIGNATURE, 400, "'none' is not one of the model's: echo_"),
+])  # fmt: skip
 def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     body: bytes, content_type: str, told: dict[str, Any], status: int, words: str, ask: Ask
 ) -> None:
@@ -268,24 +254,18 @@ def test_a_refusal_names_the_tensor_what_came_and_what_is_wanted(
     assert (found, form, words in json.loads(answer)["error"]) == (status, JSON, True), answer
 
 
-def test_errors_of_the_model_server_keep_their_words_or_get_some(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_errors_of_the_model_server_keep_or_get_words(server: FakeModelServer, ask: Ask) -> None:
     server.rest_answer = 404, b'{"error": "no such model"}'
     assert ask(ROWS)[:2] == (404, b'{"error": "no such model"}')
     server.rest_answer = 500, b"<html>"
     assert ask(ROWS)[:2] == (500, b'{"error": "the model server responded with status 500"}')
-    server.rest_answer = (
-        503,
-        (b'{"error": "The batch scheduling queue to which this task was submitted is full"}'),
-    )
+    full = b'{"error": "The batch scheduling queue to which this task was submitted is full"}'
+    server.rest_answer = 503, full
     assert ask(ROWS)[0] == 429
 
 
 @pytest.mark.long
-def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_slow_model_is_504_at_the_earlier_deadline(server: FakeModelServer, ask: Ask) -> None:
     server.delay_seconds = 1
     assert ask(ROWS, timeout=0.2)[0] == 504
     assert ask(predict_request(x=X), PROTOBUF, timeout=0.2)[0] == 504
@@ -293,9 +273,7 @@ def test_a_model_that_takes_too_long_is_504_at_the_earlier_deadline(
     assert ask(ROWS, settings=Settings(timeout_seconds=1))[0] == 504
 
 
-def test_a_relayed_request_asks_for_what_it_or_the_attributes_say(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_relayed_request_asks_what_it_or_headers_say(server: FakeModelServer, ask: Ask) -> None:
     two = {"custom_attributes": "tfs-signature-name=two"}
     cases: list[tuple[dict[str, Any], dict[str, Any], tuple[str, int, str]]] = [
         ({}, {}, ("m", 0, "")),
@@ -311,16 +289,13 @@ def test_a_relayed_request_asks_for_what_it_or_the_attributes_say(
 
 def test_a_classification_is_relayed_to_its_own_method(server: FakeModelServer, ask: Ask) -> None:
     for given in ({}, {"example_list": {"examples": [b"\x0a\0"]}}):
-        message = wire.ClassificationRequest(model_spec={"name": "m"}, input=given)
-        body = message.SerializeToString()
+        body = wire.ClassificationRequest(model_spec={"name": "m"}, input=given).SerializeToString()
         ask(body, PROTOBUF, method="classify", accept_header="*/*")
         assert server.requests[-1] == ("Classify", body)
     assert len(server.requests) == 2
 
 
-def test_a_signature_of_the_attributes_is_written_into_relayed_json(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_a_signature_of_attributes_is_put_into_the_json(server: FakeModelServer, ask: Ask) -> None:
     ask(ROWS, custom_attributes="tfs-signature-name=two")
     assert json.loads(relayed(server)[0][1])["signature_name"] == "two"
 
@@ -358,16 +333,11 @@ def test_what_a_hook_raises_is_said_without_the_requests_content(
     assert (status, answer) == (400, b'{"error": "the page has no title"}')
     for name in ["preprocess", "postprocess"]:
         status, answer, _ = ask(b"[[1,2,3]]", hooks=Hooks(**{name: failing}))
-        said = json.loads(answer)["error"]
-        assert (status, f"the hook {name} failed (KeyError in test_handler.py" in said) == (
-            500,
-            True,
-        )
+        words = f"the hook {name} failed (KeyError in test_handler.py"
+        assert (status, words in json.loads(answer)["error"]) == (500, True)
     answer = ask(b"[[1,2,3]]", hooks=Hooks(preprocess=failing))[1]
     assert b"secret" not in answer + caplog.text.encode()
-
-    hooks = Hooks(preprocess=lambda body, context: {"x": [1.0]})
-    status, answer, _ = ask(b"", hooks=hooks)
+    status, answer, _ = ask(b"", hooks=Hooks(preprocess=lambda body, context: {"x": [1.0]}))
     assert (status, b"the hook preprocess: x: got float32 [1]" in answer) == (500, True)
 
 
@@ -415,15 +385,12 @@ def test_a_trace_chooses_no_plan(server: FakeModelServer, handler: Handler) -> N
     sent = ["traceparent=tfs-signature-name=image"]
     sent += [f"tfs-model-version=1,inference-id={number}" for number in range(3)]
     for one in sent:
-        context = server.context(content_length=len(ROWS), custom_attributes=one)
-        answer_of(handler, ROWS, context)
+        answer_of(handler, ROWS, server.context(content_length=len(ROWS), custom_attributes=one))
     plans = handler._plans._plans.values()
     assert [plan.call.signature for plan in plans] == [None, None]
 
 
-def test_the_time_of_each_stage_is_in_a_header_where_it_is_asked_for(
-    server: FakeModelServer,
-) -> None:
+def test_the_time_of_each_stage_is_a_header_where_it_is_asked_for(server: FakeModelServer) -> None:
     handler = Handler(Settings(timing_header=True), Hooks(), server.variables)
     context = server.context(content_length=len(ROWS))
     with pytest.raises(falcon.HTTPError) as raised:
@@ -447,12 +414,8 @@ def test_a_model_of_its_own_servers_is_asked_there(server: FakeModelServer) -> N
     # As in multi-model mode, where no list of ports is told beforehand.
     handler = Handler(Settings(), Hooks(), {})
     body = predict_request(x=X)
-    context = server.context(
-        request_content_type=PROTOBUF,
-        content_length=len(body),
-        grpc_port=server.grpc_port,
-        model_name="m",
-    )
+    told = {"request_content_type": PROTOBUF, "content_length": len(body), "model_name": "m"}
+    context = server.context(grpc_port=server.grpc_port, **told)
     assert json.loads(handler(io.BytesIO(body), context)[0]) == {"outputs": SUMS}
 
 
@@ -479,9 +442,7 @@ def test_a_npy_of_another_type_or_order_is_not_taken_for_one_that_was_seen(ask: 
 def test_plans_are_few_and_none_is_kept_for_long_or_refused_headers(
     ask: Ask, server: FakeModelServer, handler: Handler
 ) -> None:
-    statuses = [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]]
-    assert statuses == [415, 200, 415]
-
+    assert [ask(ROWS, "text/plain")[0], ask(ROWS)[0], ask(ROWS, "text/plain")[0]] == [415, 200, 415]
     handler._plans.provide_plan(server.context(accept_header="x" * 3000), None)
     assert handler._plans._plans == {}
     for number in range(1000):
@@ -498,33 +459,24 @@ def test_a_value_of_preprocess_that_its_type_does_not_hold_is_400_and_named(
     server: FakeModelServer, ask: Ask
 ) -> None:
     cases: list[tuple[Any, dict[str, str], str]] = [
-        (
-            [2**40 + 7],
-            INT32,
-            "the hook preprocess: v: holds 1099511627783, which int32 can't represent",
-        ),
-        (
-            [3000000000],
-            INT32,
-            "v: holds 3000000000, which int32 can't represent; the signature wants int32",
-        ),
+        ([2**40 + 7], INT32,
+         "the hook preprocess: v: holds 1099511627783, which int32 can't represent"),
+        ([3000000000], INT32,
+         "v: holds 3000000000, which int32 can't represent; the signature wants int32"),
         (np.array([2**64 - 1], "u8"), INT32, "v: holds 18446744073709551615, which int32"),
         ([2**70], INT32, "v: holds 1180591620717411303424, which int32"),
         ([1e300], FLOAT32, "v: holds 1e+300, which float32 can't represent"),
-    ]
+    ]  # fmt: skip
     for made, told, words in cases:
         status, answer, _ = ask(b"", hooks=Hooks(preprocess=giving({"v": made})), **told)
         assert (status, words in json.loads(answer)["error"]) == (400, True), answer
         assert "Predict" not in dict(server.requests)
 
 
-def test_lists_and_strings_of_preprocess_fit_the_signatures_types(
-    server: FakeModelServer, ask: Ask
-) -> None:
+def test_lists_and_strings_of_preprocess_fit_the_types(server: FakeModelServer, ask: Ask) -> None:
     hooks = Hooks(preprocess=lambda body, context: {"v": [1, 255]})
     told = {"custom_attributes": "tfs-signature-name=echo_uint8"}
     assert ask(b"", hooks=hooks, **told)[1] == b'{"predictions": [1, 255]}'
-
     ask(b"", hooks=Hooks(preprocess=lambda body, context: {"v": ["a\0", b"b\0"]}), **TEXT)
     request = wire.PredictRequest.FromString(dict(server.requests)["Predict"])
     assert list(request.inputs["v"].string_val) == [b"a\0", b"b\0"]
@@ -564,11 +516,9 @@ def test_explaining_a_refusal_makes_no_arrays_and_parses_no_long_text(
     status, answer, _ = ask(bomb(15), PROTOBUF)
     assert (status, b"x: not given; '" in answer) == (400, True), answer
     assert b"and 6 more" in answer
-
     server.rest_answer = 400, b'{"error": "no"}'
     monkeypatch.setattr("servable_tensors.codecs.parse", None)
-    body = b'{"instances": [' + b" " * (1 << 20) + b"[1]]}"
-    assert ask(body)[:2] == (400, b'{"error": "no"}')
+    assert ask(b'{"instances": [' + b" " * (1 << 20) + b"[1]]}")[:2] == (400, b'{"error": "no"}')
 
 
 def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
@@ -581,11 +531,9 @@ def test_over_rest_strings_are_base64_and_one_value_for_many_is_refused(
     tensor.float_val.append(0)
     answer = ask(request.SerializeToString(), PROTOBUF, settings=Settings("rest"), **FLOAT32)
     assert (answer[0], b"send every value" in answer[1]) == (400, True), answer
-
     body = predict_request(v=np.array([b"\xff", b"a"], object))
     ask(body, PROTOBUF, settings=Settings("rest"), **TEXT)
-    sent = json.loads(server.requests[-1][1])
-    assert sent["inputs"] == [{"b64": "/w=="}, "a"]
+    assert json.loads(server.requests[-1][1])["inputs"] == [{"b64": "/w=="}, "a"]
 
 
 def test_a_signature_that_the_body_names_is_called_and_no_other(ask: Ask) -> None:
@@ -630,5 +578,4 @@ def test_a_refusal_explains_the_signature_that_the_body_names(
         (predict_request(spec=SPEC, a=np.array([1.5], "f4"), b=B), PROTOBUF, "a: got float32 [1]"),
         (MESSAGE_FOR_TWO, PROTOBUF, "the model server refuses: no"),
     ]:
-        answer = ask(body, content_type or JSON)[1]
-        assert json.loads(answer)["error"].startswith(words)
+        assert json.loads(ask(body, content_type or JSON)[1])["error"].startswith(words)

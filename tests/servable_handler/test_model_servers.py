@@ -91,18 +91,15 @@ def test_a_server_set_aside_comes_back_when_it_answers_for_its_status(
 FULL = "The batch scheduling queue to which … is full"
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "status"),
-    [
-        (grpc.StatusCode.INVALID_ARGUMENT, "a shape", 400),
-        (grpc.StatusCode.NOT_FOUND, "no such model", 404),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "too much", 429),
-        (grpc.StatusCode.UNAVAILABLE, FULL, 429),
-        (grpc.StatusCode.UNAVAILABLE, "a fault", 503),
-        (grpc.StatusCode.INTERNAL, "a bug", 500),
-        (grpc.StatusCode.UNIMPLEMENTED, "later", 501),
-    ],
-)
+@pytest.mark.parametrize(("code", "said", "status"), [
+    (grpc.StatusCode.INVALID_ARGUMENT, "a shape", 400),
+    (grpc.StatusCode.NOT_FOUND, "no such model", 404),
+    (grpc.StatusCode.RESOURCE_EXHAUSTED, "too much", 429),
+    (grpc.StatusCode.UNAVAILABLE, FULL, 429),
+    (grpc.StatusCode.UNAVAILABLE, "a fault", 503),
+    (grpc.StatusCode.INTERNAL, "a bug", 500),
+    (grpc.StatusCode.UNIMPLEMENTED, "later", 501),
+])  # fmt: skip
 def test_what_the_server_refuses_has_a_status_of_its_own_and_is_not_sent_again(
     code: Any, said: str, status: int, server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

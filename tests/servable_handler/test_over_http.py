@@ -70,8 +70,7 @@ def test_the_ranker_answers_every_body_in_every_form(body: str, handled: Double)
 def test_megabytes_go_both_ways(content_type: str, handled: Double) -> None:
     array = np.random.default_rng(0).random((3, 500_000), np.float32)
     body = npy(array) if content_type == NPY else predict_request(x=array)
-    attributes = "tfs-model-name=floats"
-    answer = handled.post(body, content_type, attributes=attributes, Accept=NPY)
+    answer = handled.post(body, content_type, attributes="tfs-model-name=floats", Accept=NPY)
     assert np.array_equal(np.load(io.BytesIO(answer.content)), array)
 
 
@@ -106,10 +105,8 @@ def test_a_full_queue_is_429(handled: Double) -> None:
 def test_no_damaged_body_is_a_5xx_or_ends_a_worker(handled: Double) -> None:
     workers = handled.process.parts.workers
     for content_type in SEEDS:
-        statuses = {
-            handled.post(body, content_type, Accept=accept).status_code
-            for body, accept in itertools.islice(damaged(content_type, 2), 200)
-        }
+        some = itertools.islice(damaged(content_type, 2), 200)
+        statuses = {handled.post(body, content_type, Accept=a).status_code for body, a in some}
         assert max(statuses) < 500, (content_type, statuses)
     assert handled.process.parts.workers == workers
 

@@ -70,8 +70,7 @@ def test_calls_at_once_do_not_mix(server: FakeModelServer) -> None:
     calls, bodies = SmallCalls(), [str(number).encode() * 100 for number in range(100)]
     server.delay_seconds = 0.01
     with ThreadPoolExecutor(8) as pool:
-        answers = pool.map(lambda body: asked(calls, server.grpc_port, body), bodies)
-        assert list(answers) == bodies
+        assert list(pool.map(lambda body: asked(calls, server.grpc_port, body), bodies)) == bodies
 
 
 def test_a_server_that_is_slow_or_gone_is_told_apart_and_one_started_anew_is_reached() -> None:
@@ -103,25 +102,22 @@ def answered(*frames: bytes, hold: bool = True, seconds: float = 5.0) -> tuple[i
         return GrpcConnection(server.port, soon()).call("/x", b"", soon(seconds))
 
 
-@pytest.mark.parametrize(
-    "frames",
-    [
-        [HEADERS, DATA, TRAILERS],
-        [HEADERS, frame(6, 0, 0, b"12345678"), DATA, TRAILERS],
-        [HEADERS, frame(0, 0, 1, b"\0\0\0\0\x02o"), frame(0, 0, 1, b"k"), TRAILERS],
-        [frame(1, 4, 1, b"\x20" + OPENING + literal(b"x", b"y")), DATA, TRAILERS],
-        [frame(1, 4, 1, b"\x88\x5f\x10application/grpc\x40\1x\1y"), DATA, TRAILERS],
-        [frame(1, 4, 1, b"\x48\x03200" + OPENING[1:]), DATA, TRAILERS],
-        [frame(1, 4, 1, literal(b":status", b"200") + OPENING[1:]), DATA, TRAILERS],
-        [HEADERS, frame(7, 0, 0, struct.pack(">II", 1, 0)), DATA, TRAILERS],
-        [HEADERS, frame(8, 0, 0, b"\0\0\1\0"), frame(8, 0, 1, b"\0\0\1\0"), DATA, TRAILERS],
-        [frame(1, 0, 1, b""), frame(9, 0, 1, OPENING), frame(9, 4, 1, b""), DATA, TRAILERS],
-        [HEADERS, DATA, frame(1, 1, 1, STATUS[:6]), frame(9, 4, 1, STATUS[6:])],
-        [HEADERS, frame(0, 0, 1, b""), DATA, frame(99, 0, 1, b"new"), TRAILERS],
-        [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
-         DATA, TRAILERS],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("frames", [
+    [HEADERS, DATA, TRAILERS],
+    [HEADERS, frame(6, 0, 0, b"12345678"), DATA, TRAILERS],
+    [HEADERS, frame(0, 0, 1, b"\0\0\0\0\x02o"), frame(0, 0, 1, b"k"), TRAILERS],
+    [frame(1, 4, 1, b"\x20" + OPENING + literal(b"x", b"y")), DATA, TRAILERS],
+    [frame(1, 4, 1, b"\x88\x5f\x10application/grpc\x40\1x\1y"), DATA, TRAILERS],
+    [frame(1, 4, 1, b"\x48\x03200" + OPENING[1:]), DATA, TRAILERS],
+    [frame(1, 4, 1, literal(b":status", b"200") + OPENING[1:]), DATA, TRAILERS],
+    [HEADERS, frame(7, 0, 0, struct.pack(">II", 1, 0)), DATA, TRAILERS],
+    [HEADERS, frame(8, 0, 0, b"\0\0\1\0"), frame(8, 0, 1, b"\0\0\1\0"), DATA, TRAILERS],
+    [frame(1, 0, 1, b""), frame(9, 0, 1, OPENING), frame(9, 4, 1, b""), DATA, TRAILERS],
+    [HEADERS, DATA, frame(1, 1, 1, STATUS[:6]), frame(9, 4, 1, STATUS[6:])],
+    [HEADERS, frame(0, 0, 1, b""), DATA, frame(99, 0, 1, b"new"), TRAILERS],
+    [frame(4, 1, 0, b""), frame(4, 0, 0, struct.pack(">HIHI", 4, 10, 9, 9)), HEADERS,
+     DATA, TRAILERS],
+])  # fmt: skip
 def test_what_a_grpc_server_may_send_is_understood(frames: list[bytes]) -> None:
     assert answered(SETTINGS, *frames) == (0, b"", b"ok")
 
@@ -234,15 +230,12 @@ def test_a_grpc_status_that_is_none_is_an_internal_error_of_the_call(code: bytes
     assert raised.value.code == 13
 
 
-@pytest.mark.parametrize(
-    ("frames", "kind"),
-    [
-        ([frame(3, 0, 1, b"\0\0\0\1")], CallFailedError),
-        ([frame(3, 0, 1, b"\0\0\0\7")], NotTakenError),
-        ([frame(7, 0, 0, struct.pack(">II", 0, 0))], NotTakenError),
-        ([HEADERS], (BrokenOffError, ConnectionResetError)),
-    ],
-)
+@pytest.mark.parametrize(("frames", "kind"), [
+    ([frame(3, 0, 1, b"\0\0\0\1")], CallFailedError),
+    ([frame(3, 0, 1, b"\0\0\0\7")], NotTakenError),
+    ([frame(7, 0, 0, struct.pack(">II", 0, 0))], NotTakenError),
+    ([HEADERS], (BrokenOffError, ConnectionResetError)),
+])  # fmt: skip
 def test_how_a_call_ends_without_an_answer_is_told_apart(
     frames: list[bytes], kind: type[Exception] | tuple[type[Exception], ...]
 ) -> None:
@@ -323,21 +316,17 @@ def test_a_connection_is_given_up_before_its_window_for_answers_ends(
     assert kept == [1, 1, 0]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"grpc.http2.lookahead_bytes": 1_000, "grpc.http2.bdp_probe": 0},
-        {"grpc.http2.max_frame_size": 16_384},
-        {"grpc.http2.hpack_table_size.encoder": 0},
-        {"grpc.max_concurrent_streams": 1},
-        {"grpc.max_connection_age_ms": 30, "grpc.max_connection_age_grace_ms": 1_000},
-        {"grpc.max_connection_idle_ms": 5},
-        {"grpc.keepalive_time_ms": 10, "grpc.keepalive_permit_without_calls": 1},
-        {"grpc.max_metadata_size": 600, "grpc.absolute_max_metadata_size": 1_200},
-        {"grpc.default_compression_algorithm": 2, "grpc.default_compression_level": 3},
-    ],
-    ids=lambda options: next(iter(options)).removeprefix("grpc."),
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"grpc.http2.lookahead_bytes": 1_000, "grpc.http2.bdp_probe": 0},
+    {"grpc.http2.max_frame_size": 16_384},
+    {"grpc.http2.hpack_table_size.encoder": 0},
+    {"grpc.max_concurrent_streams": 1},
+    {"grpc.max_connection_age_ms": 30, "grpc.max_connection_age_grace_ms": 1_000},
+    {"grpc.max_connection_idle_ms": 5},
+    {"grpc.keepalive_time_ms": 10, "grpc.keepalive_permit_without_calls": 1},
+    {"grpc.max_metadata_size": 600, "grpc.absolute_max_metadata_size": 1_200},
+    {"grpc.default_compression_algorithm": 2, "grpc.default_compression_level": 3},
+], ids=lambda options: next(iter(options)).removeprefix("grpc."))  # fmt: skip
 def test_whatever_the_servers_settings_no_call_is_lost_or_doubled(options: dict[str, int]) -> None:
     with FakeModelServer(options) as server:
         one = ModelServers((server.grpc_port,), (server.rest_port,))
@@ -383,12 +372,8 @@ def test_an_answer_not_understood_is_500_and_its_request_is_not_sent_again(
         one.call_grpc("Regress", b"first", call())
     one._choice.take = lambda avoid=None: 1  # type: ignore[method-assign]
     assert one.call_grpc("Regress", b"second", call()) == b"second"
-    assert (raised.value.status, len(heard), server.requests, one._small) == (
-        500,
-        2,
-        [("Regress", b"second")],
-        None,
-    )
+    found = (raised.value.status, len(heard), server.requests, one._small)
+    assert found == (500, 2, [("Regress", b"second")], None)
 
 
 def test_a_larger_message_goes_over_grpcio(
@@ -408,16 +393,12 @@ def test_any_headers_are_read_or_not_understood(block: bytes) -> None:
         return
 
 
-@pytest.mark.parametrize(
-    ("third", "heard"),
-    [
-        (whole(5, message=b"no"), (0, b"", b"no")),
-        (whole(5, status=b"7"), (7, b"", b"")),
-        (whole(5, message=b"longer"), (0, b"", b"longer")),
-        (SETTINGS + whole(5, message=b"no"), (0, b"", b"no")),
-    ],
-    ids=["same form", "refused", "longer", "settings first"],
-)
+@pytest.mark.parametrize(("third", "heard"), [
+    (whole(5, message=b"no"), (0, b"", b"no")),
+    (whole(5, status=b"7"), (7, b"", b"")),
+    (whole(5, message=b"longer"), (0, b"", b"longer")),
+    (SETTINGS + whole(5, message=b"no"), (0, b"", b"no")),
+], ids=["same form", "refused", "longer", "settings first"])  # fmt: skip
 def test_after_answers_of_one_form_another_one_is_still_read(
     third: bytes, heard: tuple[int, bytes, bytes]
 ) -> None:

@@ -10,11 +10,8 @@ from servable_scaling.target_scaler import ScaledResource
 
 RESOURCE = "endpoint/ranker/variant/a"
 START = datetime(2026, 11, 23)  # a Monday
-KEY = {
-    "ResourceId": RESOURCE,
-    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    "ServiceNamespace": "sagemaker",
-}
+DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+KEY = {"ResourceId": RESOURCE, "ScalableDimension": DIMENSION, "ServiceNamespace": "sagemaker"}
 USE = {"Namespace": "Own", "MetricName": "Use", "Statistic": "Average"}
 
 
@@ -45,49 +42,35 @@ def target(least: int = 1, most: int = 20, **more: Any) -> dict[str, Any]:
 
 def morning(**action: int) -> dict[str, Any]:
     """A scheduled action in the third minute."""
-    return {
-        "ScheduledActionName": "morning",
-        "Schedule": "at(2026-11-23T00:03:00)",
-        "ScalableTargetAction": action,
-    }
+    at_three = {"ScheduledActionName": "morning", "Schedule": "at(2026-11-23T00:03:00)"}
+    return {**at_three, "ScalableTargetAction": action}
 
 
 def tracking(
     value: float = 50, metric: str = "Use", name: str = "track", **more: Any
 ) -> dict[str, Any]:
-    return {
-        "PolicyName": name,
-        "ResourceId": RESOURCE,
-        "TargetTrackingScalingPolicyConfiguration": {
-            "TargetValue": value,
-            "CustomizedMetricSpecification": {**USE, "MetricName": metric},
-            "ScaleOutCooldown": 0,
-            "ScaleInCooldown": 0,
-            **more,
-        },
-    }
+    if "PredefinedMetricSpecification" not in more:
+        more = {"CustomizedMetricSpecification": {**USE, "MetricName": metric}, **more}
+    configuration = {"TargetValue": value, "ScaleOutCooldown": 0, "ScaleInCooldown": 0, **more}
+    kind = "TargetTrackingScalingPolicyConfiguration"
+    return {"PolicyName": name, "ResourceId": RESOURCE, kind: configuration}
 
 
 def steps(
     *adjustments: tuple[float | None, float | None, int], name: str = "step", **more: Any
 ) -> dict[str, Any]:
-    return {
-        "PolicyName": name,
-        "ResourceId": RESOURCE,
-        "StepScalingPolicyConfiguration": {
-            "AdjustmentType": "ChangeInCapacity",
-            "Cooldown": 0,
-            "StepAdjustments": [
-                {
-                    **({} if lower is None else {"MetricIntervalLowerBound": lower}),
-                    **({} if upper is None else {"MetricIntervalUpperBound": upper}),
-                    "ScalingAdjustment": adjustment,
-                }
-                for lower, upper, adjustment in adjustments
-            ],
-            **more,
-        },
+    names = ("MetricIntervalLowerBound", "MetricIntervalUpperBound", "ScalingAdjustment")
+    stepped = [
+        {name: value for name, value in zip(names, each, strict=True) if value is not None}
+        for each in adjustments
+    ]
+    configuration = {
+        "AdjustmentType": "ChangeInCapacity",
+        "Cooldown": 0,
+        "StepAdjustments": stepped,
     }
+    kind = "StepScalingPolicyConfiguration"
+    return {"PolicyName": name, "ResourceId": RESOURCE, kind: {**configuration, **more}}
 
 
 def alarm(
@@ -99,41 +82,40 @@ def alarm(
     metric: str = "Use",
     **more: Any,
 ) -> dict[str, Any]:
+    compared = f"{'Greater' if above else 'Less'}ThanOrEqualToThreshold"
     return {
-        **USE,
-        "MetricName": metric,
-        "AlarmName": f"{policy}-{'high' if above else 'low'}",
-        "Period": 60,
-        "EvaluationPeriods": minutes,
-        "Threshold": threshold,
-        "ComparisonOperator": f"{'Greater' if above else 'Less'}ThanOrEqualToThreshold",
-        "AlarmActions": [policy],
-        **more,
-    }
+        **USE, "MetricName": metric, "AlarmName": f"{policy}-{'high' if above else 'low'}",
+        "Period": 60, "EvaluationPeriods": minutes, "Threshold": threshold,
+        "ComparisonOperator": compared, "AlarmActions": [policy], **more,
+    }  # fmt: skip
 
 
 class Fleet:
-    """A service that does what scaling wants, after `start_minutes`; counts, and tells, what happened."""
+    """A service that does what scaling wants, after `start_minutes`; counts, and tells, what happened.
+
+    Policies are found under their own names; without `alarms` each step policy acts above 50.
+    """
 
     def __init__(
         self,
         desired: int = 1,
-        *,
-        policies: Mapping[str, Mapping[str, Any]] = {},
-        alarms: Sequence[Mapping[str, Any]] = (),
+        *policies: Mapping[str, Any],
+        alarms: Sequence[Mapping[str, Any]] | None = None,
         metric_delay_seconds: int = 0,
         start_minutes: int = 0,
-        target: Mapping[str, Any],
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
         self.desired = self.current = desired
         self.updating = False
         self.failure: str | None = None
         self.start_minutes = start_minutes
         self._ready: datetime | None = None
+        stepped = [one for one in policies if "StepScalingPolicyConfiguration" in one]
+        by_default = [alarm(policy["PolicyName"]) for policy in stepped]
         self.scaling = Autoscaling(
-            targets={"t": target},
-            policies=policies,
-            alarms=alarms,
+            targets={"t": bounds or target()},
+            policies={policy["PolicyName"]: policy for policy in policies},
+            alarms=by_default if alarms is None else alarms,
             created=START,
             metric_delay_seconds=metric_delay_seconds,
         )
@@ -167,9 +149,8 @@ class Fleet:
     @property
     def reasons(self) -> list[str]:
         """Codes of what was not scaled."""
-        return [
-            one["NotScaledReasons"][0]["Code"] for one in self.told if "NotScaledReasons" in one
-        ]
+        told = (one["NotScaledReasons"] for one in self.told if "NotScaledReasons" in one)
+        return [reasons[0]["Code"] for reasons in told]
 
 
 def tracked(
@@ -181,5 +162,4 @@ def tracked(
     **more: Any,
 ) -> dict[float, int]:
     """{minute: capacity that tracking a use of 50 sets in it}."""
-    fleet = Fleet(desired, target=bounds or target(), policies={"track": tracking(50, **more)})
-    return fleet.run(minutes, Numbers(Use=use))
+    return Fleet(desired, tracking(**more), bounds=bounds).run(minutes, Numbers(Use=use))

@@ -76,9 +76,8 @@ def test_a_tracking_policy_scales_in_unless_disabled_with_cooldowns_of_300_secon
         ({}, (0, 7)),
         ({"ScaleOutCooldown": None, "ScaleInCooldown": None}, (300, 300)),
     ]:
-        policy = parse_scaling_policy(
-            {"PolicyName": "p", "TargetTrackingScalingPolicyConfiguration": configuration(**more)}
-        )
+        kind = "TargetTrackingScalingPolicyConfiguration"
+        policy = parse_scaling_policy({"PolicyName": "p", kind: configuration(**more)})
         assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == cooldowns
 
 
@@ -86,15 +85,10 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
     given = steps((0, 10.5, 1), (10.5, None, 2))
     del given["StepScalingPolicyConfiguration"]["Cooldown"]
     assert parse_scaling_policy(given) == StepScaling(
-        "step",
-        "ChangeInCapacity",
+        "step", "ChangeInCapacity",
         (StepAdjustment(0.0, 10.5, 1), StepAdjustment(10.5, None, 2)),
-        300,
-        300,
-        "Average",
-        0,
-    )
-
+        300, 300, "Average", 0,
+    )  # fmt: skip
     policy = parse_scaling_policy(steps((0, None, 1), Cooldown=42, MinAdjustmentMagnitude=3))
     assert isinstance(policy, StepScaling)
     assert (policy.out_cooldown_seconds, policy.in_cooldown_seconds) == (42, 42)
@@ -103,13 +97,9 @@ def test_a_step_policy_has_its_steps_one_cooldown_and_the_defaults() -> None:
 
 def test_steps_that_meet_are_taken_in_any_order() -> None:
     cases: list[list[tuple[int | None, int | None, int]]] = [
-        [(0, None, 1)],
-        [(None, 0, -1)],
-        [(5, None, 1)],
-        [(None, -5, -1)],
-        [(10, None, 2), (0, 10, 1)],
-        [(None, 0, -1), (0, None, 1)],
-    ]
+        [(0, None, 1)], [(None, 0, -1)], [(5, None, 1)], [(None, -5, -1)],
+        [(10, None, 2), (0, 10, 1)], [(None, 0, -1), (0, None, 1)],
+    ]  # fmt: skip
     for bounds in cases:
         policy = parse_scaling_policy(steps(*bounds))
         assert isinstance(policy, StepScaling)
@@ -120,9 +110,8 @@ def test_steps_that_meet_are_taken_in_any_order() -> None:
 
 
 def action(**more: Any) -> ScheduledAction:
-    return ScheduledAction.from_properties(
-        {"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more}
-    )
+    given = {"ScheduledActionName": "night", "Schedule": "rate(1 day)", **more}
+    return ScheduledAction.from_properties(given)
 
 
 def test_a_scheduled_action_may_name_one_bound_and_its_times_in_utc() -> None:
@@ -130,14 +119,11 @@ def test_a_scheduled_action_may_name_one_bound_and_its_times_in_utc() -> None:
     assert (found.minimum, found.maximum, found.time_zone) == (0, None, "Europe/Berlin")
     assert (action().start, action().end) == (None, None)
     for moment in [
-        "2026-11-23T07:00:00Z",
-        "2026-11-23T08:00:00+01:00",
-        "2026-11-23T07:00:00",
-        datetime(2026, 11, 23, 7),
-        datetime(2026, 11, 23, 8, tzinfo=timezone(timedelta(hours=1))),
+        "2026-11-23T07:00:00Z", "2026-11-23T08:00:00+01:00", "2026-11-23T07:00:00",
+        datetime(2026, 11, 23, 7), datetime(2026, 11, 23, 8, tzinfo=timezone(timedelta(hours=1))),
         int(datetime(2026, 11, 23, 7, tzinfo=UTC).timestamp()),
         datetime(2026, 11, 23, 7, tzinfo=UTC).timestamp(),
-    ]:
+    ]:  # fmt: skip
         found = action(StartTime=moment, EndTime=moment)
         assert (found.start, found.end) == (datetime(2026, 11, 23, 7), datetime(2026, 11, 23, 7))
 
@@ -172,9 +158,8 @@ def test_percents_are_rounded_as_the_guide_says_and_a_change_is_added() -> None:
     ]:
         # 12.7 to 12, .67 to 1, -.58 to -1, -6.6 to -6; below zero there is no capacity.
         policy = _policy((0, None, percent), AdjustmentType="PercentChangeInCapacity")
-        assert compute_adjusted_capacity(policy, policy.steps[0], capacity) == max(
-            0, capacity + change
-        )
+        shown = compute_adjusted_capacity(policy, policy.steps[0], capacity)
+        assert shown == max(0, capacity + change)
 
     policy = _policy((0, None, 5))
     assert compute_adjusted_capacity(policy, policy.steps[0], 3) == 8

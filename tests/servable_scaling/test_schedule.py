@@ -32,8 +32,7 @@ def _days(day_fields: str, month: int = 11) -> list[int]:
 
 def test_without_a_time_zone_it_is_utc_and_in_its_own_it_follows_daylight_saving() -> None:
     assert _runs("at(2026-11-23T07:00:00)", at(0), 1440) == ["07:00"]
-    found = _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York")
-    assert found == ["12:00"]
+    assert _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York") == ["12:00"]
     for zone in ["UTC", "Etc/UTC", None]:
         assert _runs("cron(0 7 * * ? *)", at(0), 1440, time_zone=zone) == ["07:00"]
 
@@ -50,9 +49,7 @@ def test_without_a_time_zone_it_is_utc_and_in_its_own_it_follows_daylight_saving
     assert _runs("cron(30 2 * * ? *)", day, 1440, time_zone="Europe/Berlin") == ["00:30"]
 
 
-def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_time_zone_it_is_utc_on_any_computer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "EST+5")
     time.tzset()
     try:
@@ -63,8 +60,7 @@ def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
 
 
 def test_a_rate_runs_at_intervals_and_cron_from_its_start_to_its_end_which_are_utc() -> None:
-    found = _runs("rate(20 minutes)", at(0), 60, start=at(5))
-    assert found == ["00:05", "00:25", "00:45"]
+    assert _runs("rate(20 minutes)", at(0), 60, start=at(5)) == ["00:05", "00:25", "00:45"]
     start = at(5) + timedelta(seconds=42)
     assert _runs("rate(20 minutes)", at(0), 60, start=start) == ["00:05", "00:25", "00:45"]
     assert _runs("rate(1 hour)", at(0), 200) == ["01:00", "02:00", "03:00"]
@@ -75,10 +71,8 @@ def test_a_rate_runs_at_intervals_and_cron_from_its_start_to_its_end_which_are_u
     assert _runs("cron(* * * * ? *)", at(0), 7, start=at(5)) == ["00:05", "00:06"]
     assert _runs("cron(30 * * * ? *)", at(0), 240, end=at(100)) == ["00:30", "01:30"]
     assert _runs("cron(* * * * ? *)", at(0), 9, end=at(1)) == ["00:00", "00:01"]
-    found = _runs(
-        "cron(0 * * * ? *)", at(0), 240, start=at(60), end=at(180), time_zone="Asia/Kolkata"
-    )
-    assert found == ["01:00", "01:30", "02:30"]
+    between = {"start": at(60), "end": at(180), "time_zone": "Asia/Kolkata"}
+    assert _runs("cron(0 * * * ? *)", at(0), 240, **between) == ["01:00", "01:30", "02:30"]
 
 
 def test_days_are_those_of_november_2026() -> None:
@@ -120,80 +114,68 @@ def test_days_are_those_of_november_2026() -> None:
 
 
 def test_new_bounds_scale_the_capacity_and_policies_go_on_inside_them() -> None:
-    fleet = Fleet(2, target=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]))
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 6}
     assert [(one["Description"], one["Cause"]) for one in fleet.told] == [
-        (
-            "Setting min capacity to 6 and max capacity to 9",
-            "scheduled action name morning was triggered",
-        ),
+        ("Setting min capacity to 6 and max capacity to 9",
+         "scheduled action name morning was triggered"),
         ("Setting desired instance count to 6.", "minimum capacity was set to 6"),
-    ]
-    fleet = Fleet(8, target=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
+    ]  # fmt: skip
+    fleet = Fleet(8, bounds=target(2, 20, ScheduledActions=[morning(MaxCapacity=5)]))
     assert fleet.run(range(0, 9), Numbers()) == {3: 5}
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 2
-    fleet = Fleet(
-        2,
-        target=target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)]),
-        policies={"track": tracking(50)},
-    )
+    bounds = target(ScheduledActions=[morning(MinCapacity=6, MaxCapacity=9)])
+    fleet = Fleet(2, tracking(), bounds=bounds)
     assert fleet.run(range(0, 9), Numbers(Use=[40, 40, 40, 90])) == {3: 6, 6: 9}
 
-    fleet = Fleet(2, target=target(1, 5, ScheduledActions=[morning(MinCapacity=6)]))
+    fleet = Fleet(2, bounds=target(1, 5, ScheduledActions=[morning(MinCapacity=6)]))
     fleet.run(range(0, 9), Numbers())
     assert (fleet.told[0]["StatusCode"], fleet.desired) == ("Failed", 2)
 
 
 def test_after_its_end_nothing_is_put_back_and_two_actions_of_a_minute_run_in_order() -> None:
-    action = morning(MinCapacity=6) | {
-        "Schedule": "cron(* * * * ? *)",
-        "EndTime": "2026-11-23T00:02:00Z",
-    }
-    fleet = Fleet(2, target=target(ScheduledActions=[action]))
+    times = {"Schedule": "cron(* * * * ? *)", "EndTime": "2026-11-23T00:02:00Z"}
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6) | times]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 6
-
     late = morning(MinCapacity=4) | {"ScheduledActionName": "late"}
-    fleet = Fleet(2, target=target(ScheduledActions=[morning(MinCapacity=6), late]))
+    fleet = Fleet(2, bounds=target(ScheduledActions=[morning(MinCapacity=6), late]))
     fleet.run(range(0, 9), Numbers())
     assert fleet.scaling.scalers[RESOURCE].target.minimum == 4
 
 
-@pytest.mark.parametrize(
-    ("expression", "problem", "allowed"),
-    [
-        ("rate(0 minutes)", "'0 minutes' isn't a valid interval", "rate(N UNIT): a whole number"),
-        ("rate(1 week)", "'1 week' isn't a valid interval", "minutes, hours or days"),
-        ("at(2026-02-30T00:00:00)", "isn't a valid time", "at(yyyy-mm-ddThh:mm:ss)"),
-        ("at(2026-12-24)", "'2026-12-24' isn't a valid time", "at(2026-12-24T18:00:00)"),
-        ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
-        ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
-        ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),
-        ("cron(0 7 ? * ? *)", "day of the month is ? and day of the week ?", "? in one of them"),
-        ("cron(0 7 31 FEB ? *)", "month FEB has no day 31", "1 to 29"),
-        ("cron(0 7 31 4,6,9,11 ? *)", "month 4,6,9,11 has no day 31", "1 to 30"),
-        ("cron(60 7 * * ? *)", "minute 60 is out of range", "0 to 59"),
-        ("cron(0 24 * * ? *)", "hour 24 is out of range", "0 to 23"),
-        ("cron(0 7 0 * ? *)", "day of the month 0 is out of range", "1 to 31"),
-        ("cron(0 7 32 * ? *)", "day of the month 32 is out of range", "1 to 31"),
-        ("cron(0 7 * 0 ? *)", "month 0 is out of range", "1 to 12 or JAN to DEC"),
-        ("cron(0 7 * 13 ? *)", "month 13 is out of range", "1 to 12 or JAN to DEC"),
-        ("cron(0 7 ? * 0 *)", "day of the week 0 is out of range", "1 to 7 or SUN to SAT"),
-        ("cron(0 7 ? * 8 *)", "day of the week 8 is out of range", "1 to 7 or SUN to SAT"),
-        ("cron(0 7 ? * MON-FRIDAY *)", "day of the week MON-FRIDAY is out of range", "SUN to SAT"),
-        ("cron(0 7 * * ? 1969)", "year 1969 is out of range", "1970 to 2199"),
-        ("cron(0 7 * * ? 2200)", "year 2200 is out of range", "1970 to 2199"),
-        ("cron(*/0 7 * * ? *)", "'*/0' isn't a valid minute", "0 to 59, with , - * /"),
-        ("cron(1+2 7 * * ? *)", "'1+2' isn't a valid minute", "0 to 59, with , - * /"),
-        ("cron(0 7 L-100 * ? *)", "day of the month L-100 is out of range", "1 to 31"),
-        ("cron(0 7 32W * ? *)", "day of the month 32W is out of range", "1 to 31"),
-        ("cron(0 7 ? * 2#6 *)", "'2#6' isn't a valid day of the week", "1 to 7"),
-        ("cron(L 7 * * ? *)", "minute L is out of range", "0 to 59"),
-        ("rate(1 hours)", "singular after 1", ""),
-        ("rate(5 minute)", "singular after 1", ""),
-        ("rate(01 days)", "singular after 1", ""),
-    ],
-)
+@pytest.mark.parametrize(("expression", "problem", "allowed"), [
+    ("rate(0 minutes)", "'0 minutes' isn't a valid interval", "rate(N UNIT): a whole number"),
+    ("rate(1 week)", "'1 week' isn't a valid interval", "minutes, hours or days"),
+    ("at(2026-02-30T00:00:00)", "isn't a valid time", "at(yyyy-mm-ddThh:mm:ss)"),
+    ("at(2026-12-24)", "'2026-12-24' isn't a valid time", "at(2026-12-24T18:00:00)"),
+    ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
+    ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
+    ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),
+    ("cron(0 7 ? * ? *)", "day of the month is ? and day of the week ?", "? in one of them"),
+    ("cron(0 7 31 FEB ? *)", "month FEB has no day 31", "1 to 29"),
+    ("cron(0 7 31 4,6,9,11 ? *)", "month 4,6,9,11 has no day 31", "1 to 30"),
+    ("cron(60 7 * * ? *)", "minute 60 is out of range", "0 to 59"),
+    ("cron(0 24 * * ? *)", "hour 24 is out of range", "0 to 23"),
+    ("cron(0 7 0 * ? *)", "day of the month 0 is out of range", "1 to 31"),
+    ("cron(0 7 32 * ? *)", "day of the month 32 is out of range", "1 to 31"),
+    ("cron(0 7 * 0 ? *)", "month 0 is out of range", "1 to 12 or JAN to DEC"),
+    ("cron(0 7 * 13 ? *)", "month 13 is out of range", "1 to 12 or JAN to DEC"),
+    ("cron(0 7 ? * 0 *)", "day of the week 0 is out of range", "1 to 7 or SUN to SAT"),
+    ("cron(0 7 ? * 8 *)", "day of the week 8 is out of range", "1 to 7 or SUN to SAT"),
+    ("cron(0 7 ? * MON-FRIDAY *)", "day of the week MON-FRIDAY is out of range", "SUN to SAT"),
+    ("cron(0 7 * * ? 1969)", "year 1969 is out of range", "1970 to 2199"),
+    ("cron(0 7 * * ? 2200)", "year 2200 is out of range", "1970 to 2199"),
+    ("cron(*/0 7 * * ? *)", "'*/0' isn't a valid minute", "0 to 59, with , - * /"),
+    ("cron(1+2 7 * * ? *)", "'1+2' isn't a valid minute", "0 to 59, with , - * /"),
+    ("cron(0 7 L-100 * ? *)", "day of the month L-100 is out of range", "1 to 31"),
+    ("cron(0 7 32W * ? *)", "day of the month 32W is out of range", "1 to 31"),
+    ("cron(0 7 ? * 2#6 *)", "'2#6' isn't a valid day of the week", "1 to 7"),
+    ("cron(L 7 * * ? *)", "minute L is out of range", "0 to 59"),
+    ("rate(1 hours)", "singular after 1", ""),
+    ("rate(5 minute)", "singular after 1", ""),
+    ("rate(01 days)", "singular after 1", ""),
+])  # fmt: skip
 def test_an_expression_that_aws_refuses_says_what_is_allowed(
     expression: str, problem: str, allowed: str
 ) -> None:
@@ -233,26 +215,17 @@ def test_minutes_are_lists_ranges_and_steps_and_a_schedule_has_its_last_time() -
 
 
 CRONS = (
-    "cron(0 7 * * ? *)",
-    "cron(30 7 ? * MON *)",
-    "cron(0 6,7 ? * MON-FRI *)",
-    "cron(0/30 7 1 * ? *)",
-    "cron(0 7 ? * SAT,SUN *)",
-    "cron(0 7 L 2 ? *)",
-    "cron(0 6 29 2 ? *)",
-)
+    "cron(0 7 * * ? *)", "cron(30 7 ? * MON *)", "cron(0 6,7 ? * MON-FRI *)",
+    "cron(0/30 7 1 * ? *)", "cron(0 7 ? * SAT,SUN *)", "cron(0 7 L 2 ? *)", "cron(0 6 29 2 ? *)",
+)  # fmt: skip
 
 
 def test_expressions_share_a_minute_if_both_are_due_in_one_and_rates_none() -> None:
     for first, second in list(itertools.combinations(CRONS, 2)):
         created = datetime(2000, 1, 1)
         schedules = [ActionSchedule(each, created=created) for each in (first, second)]
-        minutes = (
-            created + timedelta(days=day, hours=hour, minutes=minute)
-            for day in range(366)
-            for hour in (6, 7)
-            for minute in (0, 30)
-        )
+        moments = itertools.product(range(366), (6, 7), (0, 30))
+        minutes = (created + timedelta(d, hours=h, minutes=m) for d, h, m in moments)
         both = any(all(schedule.is_due(minute) for schedule in schedules) for minute in minutes)
         assert has_common_minute(first, second) is both
     for first, second, same in [

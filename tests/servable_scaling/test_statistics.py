@@ -126,36 +126,23 @@ def test_an_expression_says_and_what_has_no_data_is_no_datapoint_unless_beside_w
         assert Expression(text).compute_value({"a": None, "b": None}) is None
     assert Expression("a / b").compute_value({"a": 1.0, "b": 0.0}) is None
     for text in [
-        "ANOMALY_DETECTION_BAND(m1)",
-        "SELECT AVG(x) FROM y",
-        "m1 +",
-        "m1.real",
-        "'a'",
-        "[m1]",
-    ]:
+        "ANOMALY_DETECTION_BAND(m1)", "SELECT AVG(x) FROM y", "m1 +", "m1.real", "'a'", "[m1]",
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match="Cannot parse the expression|is not emulated"):
             Expression(text)
 
 
 # The documentation's own tables: a metric per list, None where it has no data.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html (2026-11-23)
-@pytest.mark.parametrize(
-    ("text", "m1", "m2", "m3", "result"),
-    [
-        ("m1 < m2", (30, 20, 0, 0), (20, None, 20, None), (), (0, 0, 1, 0)),
-        ("m1 >= 30", (30, 20, 0, 0), (), (), (1, 0, 0, 0)),
-        (
-            "IF(m1, m2, m3)",
-            (1, 1, 0, 0, None),
-            (30, None, 0, 0, 30),
-            (0, 0, 20, None, 20),
-            (30, 0, 20, None, None),
-        ),
-        ("IF(m1, 5, m3)", (1, 1, 0, 0, None), (), (0, 0, 20, None, 20), (5, 5, 20, None, None)),
-        ("IF(m1, m2, 5)", (1, 1, 0, 0, None), (30, None, 0, 0, 30), (), (30, 0, 5, 5, None)),
-        ("IF(m1 < 400, m1)", (399, 400, None), (), (), (399, None, None)),
-    ],
-)
+@pytest.mark.parametrize(("text", "m1", "m2", "m3", "result"), [
+    ("m1 < m2", (30, 20, 0, 0), (20, None, 20, None), (), (0, 0, 1, 0)),
+    ("m1 >= 30", (30, 20, 0, 0), (), (), (1, 0, 0, 0)),
+    ("IF(m1, m2, m3)", (1, 1, 0, 0, None), (30, None, 0, 0, 30), (0, 0, 20, None, 20),
+     (30, 0, 20, None, None)),
+    ("IF(m1, 5, m3)", (1, 1, 0, 0, None), (), (0, 0, 20, None, 20), (5, 5, 20, None, None)),
+    ("IF(m1, m2, 5)", (1, 1, 0, 0, None), (30, None, 0, 0, 30), (), (30, 0, 5, 5, None)),
+    ("IF(m1 < 400, m1)", (399, 400, None), (), (), (399, None, None)),
+])  # fmt: skip
 def test_it_gives_the_documented_values(
     text: str,
     m1: tuple[float | None, ...],

@@ -44,9 +44,7 @@ def test_a_watched_alarm_decides_as_one_that_asks_for_everything_anew_but_once()
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     watched.update_state(numbers, at(3))
-    watched.update_state(
-        numbers, at(7)
-    )  # looks at five minutes, from the last one that is there on
+    watched.update_state(numbers, at(7))  # five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
@@ -66,29 +64,19 @@ def test_an_alarm_acts_as_it_goes_off_and_then_once_a_minute_unless_its_actions_
         ("OK", "INSUFFICIENT_DATA", 0, False),
     ]:
         assert is_acting(before, state, START + timedelta(seconds=second)) is does  # type: ignore[arg-type]
-    fleet = Fleet(
-        4,
-        target=target(),
-        policies={"step": steps((0, None, 2))},
-        alarms=[alarm("step", ActionsEnabled=False)],
-    )
+    fleet = Fleet(4, steps((0, None, 2)), alarms=[alarm("step", ActionsEnabled=False)])
     assert fleet.run(range(1, 5), Numbers(Use=[60])) == {}
 
 
 def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
 
-    fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
+    fleet = Fleet(alarms=[alarm("step", InsufficientDataActions=["dark"])])
     numbers = Numbers(Use=[60, None, None, None, None, None])
     changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
-    assert [(one.state, one.actions) for one in changes] == [
-        ("ALARM", ("step",)),
-        ("INSUFFICIENT_DATA", ("dark",)),
-    ]
-    assert (changes[0].at, changes[0].alarm, changes[0].before) == (
-        at(1),
-        "step-high",
-        "INSUFFICIENT_DATA",
-    )
+    shown = [(one.state, one.actions) for one in changes]
+    assert shown == [("ALARM", ("step",)), ("INSUFFICIENT_DATA", ("dark",))]
+    told = (changes[0].at, changes[0].alarm, changes[0].before)
+    assert told == (at(1), "step-high", "INSUFFICIENT_DATA")
     cases: list[tuple[dict[str, Any], list[float | None], tuple[str, ...]]] = [
         ({"OKActions": ["fine"]}, [40], ("fine",)),
         ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
@@ -96,22 +84,17 @@ def test_changes_and_data_that_end_are_told_with_their_actions() -> None:
         ({"AlarmActions": []}, [60], ()),
     ]
     for more, used, actions in cases:
-        fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
-        (change,) = fleet.advance(1, Numbers(Use=used)).changed
+        (change,) = Fleet(alarms=[alarm("step", **more)]).advance(1, Numbers(Use=used)).changed
         assert change.actions == actions
 
 
 def test_policies_name_their_target_and_two_targets_scale_on_their_own() -> None:
-    policy = tracking(50) | {"ScalingTargetId": "t"}
+    policy = tracking() | {"ScalingTargetId": "t"}
     del policy["ResourceId"]
-    assert Fleet(2, target=target(), policies={"p": policy}).run(
-        range(1, 4), Numbers(Use=[90])
-    ) == {3: 4}
+    assert Fleet(2, policy).run(range(1, 4), Numbers(Use=[90])) == {3: 4}
 
-    with pytest.raises(ScalingPropertyError, match="Policy p names no target"):
-        Fleet(
-            target=target(), policies={"p": tracking(50) | {"ResourceId": "endpoint/x/variant/y"}}
-        )
+    with pytest.raises(ScalingPropertyError, match="Policy track names no target"):
+        Fleet(1, tracking() | {"ResourceId": "endpoint/x/variant/y"})
 
     other = "endpoint/ranker/variant/b"
     scaling = Autoscaling(
@@ -133,17 +116,15 @@ class Offset(Numbers):
 
 
 def test_an_alarm_on_minutes_is_looked_at_once_a_minute_where_it_is_complete() -> None:
-    fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
+    fleet = Fleet(4, steps((0, None, 1)))
     looks = [fleet.advance(minute, Offset()).changed for minute in (1, 1.5, 2)]
     assert [[one.state for one in changes] for changes in looks] == [["OK"], [], []]
 
     few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
     del few["Statistic"]
     watched = WatchedAlarm(few)
-    assert watched.update_state(Numbers(Use=[60]), at(3)) == (
-        "INSUFFICIENT_DATA",
-        "INSUFFICIENT_DATA",
-    )
+    given = watched.update_state(Numbers(Use=[60]), at(3))
+    assert given == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
     assert watched.evaluation is None
 
     watched = WatchedAlarm(alarm("s"), delay_seconds=120)

@@ -1,6 +1,7 @@
 """servable_tensors/npy.py and npz.py: NumPy's own files both ways, and every damage a 400 or 413."""
 
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -32,16 +33,12 @@ def test_arrays_and_archives_are_read_and_written_by_name() -> None:
     array = np.asfortranarray(np.arange(6).reshape(2, 3))
     assert from_npy(npy(array)).tolist() == array.tolist()
     assert from_npy(npy(np.array([["ä"], ["b"]]))).tolist() == [["ä".encode()], [b"b"]]
-
-    body = npy(np.array([True, False]))[:-2] + b"\x07\x00"
-    assert from_npy(body).view("u1").tolist() == [1, 0]
-
+    assert from_npy(npy(np.array([True, False]))[:-2] + b"\x07\x00").view("u1").tolist() == [1, 0]
     found = from_npz(npz(a=np.arange(3), b=np.float32(1)))
     assert {name: array.tolist() for name, array in found.items()} == {"a": [0, 1, 2], "b": 1.0}
     found = np.load(io.BytesIO(to_npz({"a": np.arange(3), "b": np.zeros((0, 2))})))
     assert (found["a"].tolist(), found["b"].shape) == ([0, 1, 2], (0, 2))
     assert to_npz({"a": np.arange(3)}) == to_npz({"a": np.arange(3)})
-
     with pytest.raises(TensorError, match="drop zeros at a string's end"):
         to_npy(np.array([b"ends in zero\0"], object))
 
@@ -50,44 +47,38 @@ GOOD = npy(np.zeros(3, np.float32))
 
 
 def header(text: str, rest: bytes = b"", version: int = 1) -> bytes:
-    return (
-        b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text.encode() + rest
-    )
+    length = len(text).to_bytes(2, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + rest
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"", "it does not begin as one"),
-        (b"PK", "it does not begin as one"),
-        (GOOD[:-1], "12 bytes; 11 follow"),
-        (GOOD + b"1", "12 bytes; 13 follow"),
-        (GOOD[:20], "version 1.0 with a header of 118 bytes isn't supported"),
-        (header("{}"), "the header can't be parsed (KeyError)"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}"), "0 follow"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is invalid"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
-        (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "can't be parsed"),
-        (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "isn't numbers or strings"),
-        (header("{'descr': 'O', 'fortran_order': False, 'shape': ()}"), "it holds object"),
-        (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}"), "it contains records"),
-        (header("{'descr': '<M8[s]', 'fortran_order': False, 'shape': ()}"), "it contains records"),
-        (header("{'descr': 'f9', 'fortran_order': False, 'shape': ()}"), "(TypeError)"),
-        (header("(" * 500), "it contains records"),
-        (header("-" * 5000), "the header can't be parsed"),
-        (header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", b"\xff" * 4), "valid Unicode"),
-        (npy(np.array([{}])), "it holds object"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "words"), [
+    (b"", "it does not begin as one"),
+    (b"PK", "it does not begin as one"),
+    (GOOD[:-1], "12 bytes; 11 follow"),
+    (GOOD + b"1", "12 bytes; 13 follow"),
+    (GOOD[:20], "version 1.0 with a header of 118 bytes isn't supported"),
+    (header("{}"), "the header can't be parsed (KeyError)"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,)}"), "0 follow"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "the shape (-1,) is invalid"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 0)}"), "too large"),
+    (header("{'descr': '<f4', 'fortran_order': 0, 'shape': (0,)}"), "more than NumPy writes"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), 1: 2}"), "more than NumPy writes"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}\x1c"), "can't be parsed"),
+    (GOOD.replace(b"NUMPY\x01\0", b"NUMPY\x01\1"), "version 1.1"),
+    (header("{'descr': '<f4', 'fortran_order': False, 'shape': 3}"), "isn't numbers or strings"),
+    (header("{'descr': 'O', 'fortran_order': False, 'shape': ()}"), "it holds object"),
+    (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}"), "it contains records"),
+    (header("{'descr': '<M8[s]', 'fortran_order': False, 'shape': ()}"), "it contains records"),
+    (header("{'descr': 'f9', 'fortran_order': False, 'shape': ()}"), "(TypeError)"),
+    (header("(" * 500), "it contains records"),
+    (header("-" * 5000), "the header can't be parsed"),
+    (header("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", b"\xff" * 4), "valid Unicode"),
+    (npy(np.array([{}])), "it holds object"),
+])  # fmt: skip
 def test_what_is_no_npy_is_400_and_says_why(body: bytes, words: str) -> None:
-    with pytest.raises(TensorError) as raised:
+    with pytest.raises(TensorError, match=re.escape(words)) as raised:
         from_npy(body, "x")
-    assert (convert_error(raised.value).status, words in str(raised.value)) == (400, True), (
-        raised.value
-    )
+    assert convert_error(raised.value).status == 400
 
 
 def bomb(size: int, count: int = 1) -> bytes:
@@ -99,9 +90,7 @@ def bomb(size: int, count: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "count"), [((64 << 20) + 1, 1), (22 << 20, 3)])
-def test_a_bomb_is_413_before_it_is_unpacked(
-    size: int, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_is_413_while_packed(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     body = bomb(size, count)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(TensorError, match="unpacks to .* the maximum is 67108864") as raised:

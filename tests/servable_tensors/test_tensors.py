@@ -39,8 +39,7 @@ def same(one: Any, other: Any) -> bool:
 def test_an_array_comes_back_as_it_went_however_it_is_laid_out(array: Any) -> None:
     assert same(to_array(to_proto(array)), array)
     assert same(to_array(to_proto(array.T)), array.T)
-    other = array.astype(array.dtype.newbyteorder(">"))
-    assert same(to_array(to_proto(other)), array)
+    assert same(to_array(to_proto(array.astype(array.dtype.newbyteorder(">")))), array)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
@@ -61,7 +60,6 @@ def test_tensorflow_reads_what_we_write_and_we_read_what_it_writes_one_by_one(na
         read = tf.make_ndarray(tensor_pb2.TensorProto.FromString(message.SerializeToString()))
         found = read.dtype.name, read.shape, read.astype("c16").tolist()
         assert found == (name, shape, array.astype("c16").tolist())
-
     written = [True, False, True] if name == "bool" else [1, 0, 3]
     message = _one_by_one(tf.make_tensor_proto(written, dtype=name))
     ours = wire.TensorProto.FromString(message.SerializeToString())
@@ -74,8 +72,7 @@ def _one_by_one(message: Any) -> Any:
     from tensorflow.core.framework import tensor_pb2
     from tensorflow.python.framework import tensor_util
 
-    dtype = tf.as_dtype(message.dtype)
-    append = tensor_util.GetNumpyAppendFn(np.dtype(dtype.as_numpy_dtype))
+    append = tensor_util.GetNumpyAppendFn(np.dtype(tf.as_dtype(message.dtype).as_numpy_dtype))
     one = tensor_pb2.TensorProto(dtype=message.dtype, tensor_shape=message.tensor_shape)
     append(one, tf.make_ndarray(message).ravel())
     assert not one.tensor_content
@@ -101,21 +98,18 @@ def test_bfloat16_is_rounded_as_tensorflow_rounds_and_never_to_infinity(array: A
     assert np.array_equal(ours, theirs, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("message", "words"),
-    [
-        ({"dtype": 19, "half_val": [-1]}, "-1 in half_val is out of range for float16"),
-        ({"dtype": 19, "half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
-        ({"dtype": 4, "int_val": [300]}, "300 in int_val is out of range for uint8"),
-        ({"dtype": 5, "int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
-        ({"dtype": 8, "scomplex_val": [1.0]}, "1 parts of complex numbers"),
-        ({"dtype": 20}, "resource isn't a type that an array can hold"),
-        ({"dtype": 99}, "dtype 99 isn't a type"),
-        ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
-        ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
-        ({"dtype": 1, "tensor_content": b"123"}, "3 bytes for 1 elements of 4"),
-    ],
-)
+@pytest.mark.parametrize(("message", "words"), [
+    ({"dtype": 19, "half_val": [-1]}, "-1 in half_val is out of range for float16"),
+    ({"dtype": 19, "half_val": [1 << 16]}, "65536 in half_val is out of range for float16"),
+    ({"dtype": 4, "int_val": [300]}, "300 in int_val is out of range for uint8"),
+    ({"dtype": 5, "int_val": [-40000]}, "-40000 in int_val is out of range for int16"),
+    ({"dtype": 8, "scomplex_val": [1.0]}, "1 parts of complex numbers"),
+    ({"dtype": 20}, "resource isn't a type that an array can hold"),
+    ({"dtype": 99}, "dtype 99 isn't a type"),
+    ({"dtype": 1, "tensor_shape": {"dim": [{"size": -1}]}}, "not fully known"),
+    ({"dtype": 1, "tensor_shape": {"unknown_rank": True}}, "not fully known"),
+    ({"dtype": 1, "tensor_content": b"123"}, "3 bytes for 1 elements of 4"),
+])  # fmt: skip
 def test_what_is_no_tensor_says_why(message: dict[str, Any], words: str) -> None:
     with pytest.raises(UnknownTypeError, match=words):
         to_array(wire.TensorProto(**message))
@@ -125,7 +119,6 @@ def test_one_value_stands_for_all_and_none_for_zeros() -> None:
     message = wire.TensorProto(dtype=1, float_val=[1.5])
     message.tensor_shape.dim.add(size=3)
     assert to_array(message).tolist() == [1.5, 1.5, 1.5]
-
     message = wire.TensorProto(dtype=3)
     message.tensor_shape.dim.add(size=2)
     assert to_array(message).tolist() == [0, 0]
@@ -170,17 +163,14 @@ def test_a_cast_array_holds_what_the_array_held(array: Any, wanted: str) -> None
             assert int(after) == before  # exactly: integers of Python's
 
 
-@pytest.mark.parametrize(
-    ("values", "given_as", "wanted", "words"),
-    [
-        ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
-        ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
-        ([0, -1], "int64", "uint8", "holds -1, which uint8"),
-        ([1e300], "float64", "float32", "holds 1e\\+300, which float32"),
-        ([2**53 + 1], "int64", "float64", "holds 9007199254740993, which float64"),
-        ([2**63 - 1], "int64", "float32", "holds 9223372036854775807, which float32"),
-    ],
-)
+@pytest.mark.parametrize(("values", "given_as", "wanted", "words"), [
+    ([2**40 + 7], "int64", "int32", "holds 1099511627783, which int32 can't represent"),
+    ([2**64 - 1], "uint64", "int64", "holds 18446744073709551615, which int64"),
+    ([0, -1], "int64", "uint8", "holds -1, which uint8"),
+    ([1e300], "float64", "float32", "holds 1e\\+300, which float32"),
+    ([2**53 + 1], "int64", "float64", "holds 9007199254740993, which float64"),
+    ([2**63 - 1], "int64", "float32", "holds 9223372036854775807, which float32"),
+])  # fmt: skip
 def test_a_value_that_does_not_fit_is_named(
     values: list[Any], given_as: str, wanted: str, words: str
 ) -> None:

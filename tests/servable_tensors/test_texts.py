@@ -118,15 +118,11 @@ def test_json_and_csv_are_written_as_by_the_model_server() -> None:
         as_columns({"y": np.array([1j])})
 
 
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        {"a": np.zeros(2), "b": np.zeros(3)},
-        {"a": np.float32(1)},
-        {"a": np.zeros(2), "b": np.zeros(())},
-    ],
-    ids=["two-batches", "scalar", "mixed"],
-)
+@pytest.mark.parametrize("outputs", [
+    {"a": np.zeros(2), "b": np.zeros(3)},
+    {"a": np.float32(1)},
+    {"a": np.zeros(2), "b": np.zeros(())},
+], ids=["two-batches", "scalar", "mixed"])  # fmt: skip
 def test_outputs_without_common_rows_are_refused_by_name(outputs: Any) -> None:
     for form in [as_rows, as_lines, as_csv]:
         with pytest.raises(TensorError, match=r"no rows in common \(a \["):

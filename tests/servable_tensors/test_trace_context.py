@@ -22,7 +22,6 @@ def test_the_trace_is_written_unless_it_is_malformed_or_has_no_room() -> None:
     found = add_trace(MODEL, PARENT, "order-42")
     assert found == f"{MODEL},traceparent={PARENT},inference-id=order-42"
     assert add_trace(MODEL, None, None) == MODEL
-
     for text in MALFORMED:
         assert add_trace(MODEL, text, None) == MODEL
     for text in NO_ID:

@@ -21,15 +21,11 @@ from servable_tensors.tfrecord import (
 )
 
 OURS = {
-    "TensorShapeProto": wire.TensorShapeProto,
-    "TensorProto": wire.TensorProto,
-    "TensorInfo": wire.TensorInfo,
-    "SignatureDef": wire.SignatureDef,
-    "AssetFileDef": wire.AssetFileDef,
-    "MetaGraphDef": wire.MetaGraphDef,
-    "BundleHeaderProto": wire.BundleHeaderProto,
-    "BundleEntryProto": wire.BundleEntryProto,
-}
+    "TensorShapeProto": wire.TensorShapeProto, "TensorProto": wire.TensorProto,
+    "TensorInfo": wire.TensorInfo, "SignatureDef": wire.SignatureDef,
+    "AssetFileDef": wire.AssetFileDef, "MetaGraphDef": wire.MetaGraphDef,
+    "BundleHeaderProto": wire.BundleHeaderProto, "BundleEntryProto": wire.BundleEntryProto,
+}  # fmt: skip
 
 
 def theirs(name: str) -> Any:
@@ -66,13 +62,11 @@ def test_every_data_type_has_tensorflows_number_and_name() -> None:
     from tensorflow.core.framework import types_pb2
 
     assert {name: types_pb2.DataType.Value(name) for name in wire.DataType} == wire.DataType
-
     import tensorflow as tf
 
     numbers = [number for name, number in wire.DataType.items() if name != "DT_INVALID"]
-    assert [wire.find_dtype_name(n) for n in numbers] == [
-        tf.dtypes.as_dtype(n).name for n in numbers
-    ]
+    shown = [wire.find_dtype_name(n) for n in numbers]
+    assert shown == [tf.dtypes.as_dtype(n).name for n in numbers]
 
 
 def test_messages_are_laid_out_as_in_servings_protos() -> None:
@@ -110,9 +104,8 @@ def test_tensorflow_lives_in_one_process_with_wire() -> None:
     # In a pool of both, whichever came second could not be imported.
     import tensorflow as tf
 
-    assert wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val == [
-        1.5
-    ]
+    told = wire.TensorProto.FromString(tf.make_tensor_proto(1.5).SerializeToString()).float_val
+    assert told == [1.5]
 
 
 def test_wire_imports_protobuf_alone() -> None:
@@ -134,7 +127,6 @@ def test_the_crc_has_the_published_values_and_a_length_beyond_reason_is_not_beli
     # RFC 3720, appendix B.4, and the catalogue of CRCs: "123456789".
     assert compute_crc32c(b"123456789") == 0xE3069283
     assert compute_crc32c(bytes(32)) == 0x8A9136AA
-
     length = struct.pack("<Q", 1 << 40)
     header = length + struct.pack("<I", mask_crc(compute_crc32c(length)))
     with pytest.raises(RecordError, match="record 0: 1099511627776 bytes long; at most 67108864"):
@@ -158,15 +150,12 @@ def test_tensorflow_reads_the_same_records(tmp_path: Path) -> None:
 FRAMED = frame_records([b"first", b"second"])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (FRAMED[:5], "record 0: the file ends inside the length"),
-        (FRAMED[:-1], "record 1: the file ends inside the record"),
-        (b"\1" + FRAMED[1:], "record 0: the length's CRC doesn't match"),
-        (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC doesn't match"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (FRAMED[:5], "record 0: the file ends inside the length"),
+    (FRAMED[:-1], "record 1: the file ends inside the record"),
+    (b"\1" + FRAMED[1:], "record 0: the length's CRC doesn't match"),
+    (FRAMED[:12] + b"F" + FRAMED[13:], "record 0: the CRC doesn't match"),
+])  # fmt: skip
 def test_damage_names_the_record(content: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=f"^{message}$"):
         list(read_records(io.BytesIO(content)))

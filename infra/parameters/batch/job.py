@@ -153,9 +153,8 @@ class BatchJob:
         timeout = self.batch.timeout_seconds
         seconds = timeout + MARGIN_SECONDS
         outlasts = f"longer than the job's {timeout} s, so that the job's timeout applies"
-        chosen: dict[str, tuple[object, str]] = {
-            choice.name: (choice.value, choice.reason) for choice in self.placement.derived.choices
-        }
+        choices = self.placement.derived.choices
+        chosen: dict[str, tuple[object, str]] = {c.name: (c.value, c.reason) for c in choices}
         waits, _ = chosen["wait_time_seconds"]
         if not isinstance(waits, int) or waits < seconds:
             chosen["wait_time_seconds"] = seconds, f"it also limits one request: {outlasts}"
@@ -268,13 +267,9 @@ def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
 
 # A value of the file to the API's; what is not here is the API's default.
 _API_VALUES: Mapping[str | None, str] = {
-    "gzip": "Gzip",
-    "line": "Line",
-    "tfrecord": "TFRecord",
-    "recordio": "RecordIO",
-    "multi_record": "MultiRecord",
-    "single_record": "SingleRecord",
-}
+    "gzip": "Gzip", "line": "Line", "tfrecord": "TFRecord", "recordio": "RecordIO",
+    "multi_record": "MultiRecord", "single_record": "SingleRecord",
+}  # fmt: skip
 
 
 def find_batch_job(environment: Environment, name: str) -> BatchJob | None:

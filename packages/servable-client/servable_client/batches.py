@@ -97,9 +97,8 @@ def _concatenate_pieces(name: str, pieces: Sequence[Array]) -> Array:
     dtype = np.float64 if "f" in kinds else np.uint64
     low, high = (-_EXACT_IN_FLOAT64, _EXACT_IN_FLOAT64) if "f" in kinds else (0, most)
     if least < low or most > high:
-        raise BadAnswerError(
-            f"{name}: parts return {listed}, but converting to {dtype.__name__} changes values"
-        )
+        problem = f"parts return {listed}, but converting to {dtype.__name__} changes values"
+        raise BadAnswerError(f"{name}: {problem}")
     return np.concatenate([piece.astype(dtype) for piece in pieces])
 
 

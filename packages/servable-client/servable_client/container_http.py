@@ -71,9 +71,8 @@ class ContainerHttp:
         return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
-        raise BadInputError(
-            "a container supports only synchronous requests; submit() needs an asynchronous endpoint"
-        )
+        problem = "a container supports only synchronous requests"
+        raise BadInputError(f"{problem}; submit() needs an asynchronous endpoint")
 
     def close(self) -> None:
         self._pool.clear()

@@ -97,9 +97,8 @@ class Endpoint:
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts must be 1 or more")
         if not 1 <= largest_body_bytes <= GUIDE_BODY_BYTES:
-            raise BadInputError(
-                f"largest_body_bytes {largest_body_bytes:,} must be 1 to {GUIDE_BODY_BYTES:,}"
-            )
+            problem = f"largest_body_bytes {largest_body_bytes:,} must be 1 to {GUIDE_BODY_BYTES:,}"
+            raise BadInputError(problem)
         self.name = name
         self.connections = connections
         self.closed = False
@@ -201,9 +200,8 @@ class Endpoint:
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
             try:
-                answer = self._send(
-                    build_request(arrays, "json", options, trace), options, deadline
-                )
+                again = build_request(arrays, "json", options, trace)
+                answer = self._send(again, options, deadline)
             except PredictionError as failure:
                 failure.attempts += refusal.attempts
                 raise
@@ -372,9 +370,8 @@ class AsyncEndpoint:
         import asyncio
 
         if self._closed:
-            raise BadInputError(
-                f"{self.endpoint.name}: this AsyncEndpoint is closed; create a new one"
-            )
+            name = self.endpoint.name
+            raise BadInputError(f"{name}: this AsyncEndpoint is closed; create a new one")
         loop = asyncio.get_running_loop()
         bound = functools.partial(call, *arguments, **options)
         return await loop.run_in_executor(self._executor, bound)

@@ -42,9 +42,8 @@ class Request:
         check_header("accept", self.accept)
         check_header("inference_id", self.inference_id)
         if len(self.inference_id or "") > MOST_INFERENCE_ID:
-            raise BadInputError(
-                f"inference_id {self.inference_id!r} is longer than {MOST_INFERENCE_ID} characters"
-            )
+            problem = f"is longer than {MOST_INFERENCE_ID} characters"
+            raise BadInputError(f"inference_id {self.inference_id!r} {problem}")
 
     @property
     def custom_attributes(self) -> str:

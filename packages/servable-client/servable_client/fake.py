@@ -60,9 +60,8 @@ class _FakeTransport:
             raise failure
         by_type = {codec.content_type: codec for codec in load_codecs().values()}
         if request.content_type not in by_type:
-            raise BadInputError(
-                f"unsupported content type; a FakeEndpoint reads {', '.join(by_type)}"
-            )
+            problem = f"unsupported content type; a FakeEndpoint reads {', '.join(by_type)}"
+            raise BadInputError(problem)
         # Decoded as the model server would.
         inputs = by_type[request.content_type].read_inputs(request.body)
         with self._lock:

@@ -80,7 +80,5 @@ def _prepare_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(
-        before=_prepare_fork,
-        after_in_parent=CLIENT_CREATION.release,
-        after_in_child=_prepare_child,
+        before=_prepare_fork, after_in_parent=CLIENT_CREATION.release, after_in_child=_prepare_child
     )

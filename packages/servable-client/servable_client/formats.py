@@ -53,14 +53,12 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
         raise BadInputError(f"{', '.join(sorted(twice))}: passed twice; pass each input once")
     inputs_by_name.update(named)
     if not inputs_by_name:
-        raise BadInputError(
-            "no inputs; pass arrays by name, such as predict(feat_ids=…, feat_vals=…)"
-        )
+        problem = "no inputs; pass arrays by name, such as predict(feat_ids=…, feat_vals=…)"
+        raise BadInputError(problem)
     for name in inputs_by_name:
         if not isinstance(name, str):
-            raise BadInputError(
-                f"{name!r}: an input's name must be a str, not {type(name).__name__}"
-            )
+            problem = f"{name!r}: an input's name must be a str, not {type(name).__name__}"
+            raise BadInputError(problem)
         _encode_utf8(repr(name), name)
     if UNNAMED in inputs_by_name and len(inputs_by_name) > 1:
         raise BadInputError("one input has no name but others do; name all of them")
@@ -77,9 +75,8 @@ def _convert_to_array(name: str, value: Any) -> Array:
     name = name or "the input"
     leaves = [value] if hasattr(value, "dtype") else _collect_leaves(value)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, leaves))):
-        raise BadInputError(
-            f"{name}: holds a masked array; tensors have no mask, so pass x.filled(…)"
-        )
+        problem = f"{name}: holds a masked array; tensors have no mask, so pass x.filled(…)"
+        raise BadInputError(problem)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -142,9 +139,7 @@ def _find_kind(kind: type) -> str:
     if issubclass(kind, np.generic):
         return np.dtype(kind).kind
     python = {"b": bool, "i": int, "f": float, "c": complex, "S": bytes, "U": str}
-    return next(
-        (letter for letter, python_type in python.items() if issubclass(kind, python_type)), ""
-    )
+    return next((letter for letter, known in python.items() if issubclass(kind, known)), "")
 
 
 def _build_integer_array(name: str, leaves: list[Any]) -> Array:
@@ -207,9 +202,8 @@ def load_codecs() -> "dict[str, Codec]":
 def find_content_type(form: str) -> str:
     """Return the content type of a format. Raises `BadInputError` for an unknown one."""
     if form not in load_codecs():
-        raise BadInputError(
-            f"unknown format {form!r}; use one of {', '.join(load_codecs())}, or omit it"
-        )
+        problem = f"unknown format {form!r}; use one of {', '.join(load_codecs())}, or omit it"
+        raise BadInputError(problem)
     return load_codecs()[form].content_type
 
 

@@ -18,9 +18,8 @@ TIMEOUT_SECONDS = 65.0
 def check_header(name: str, text: str | None) -> None:
     """Raise `BadInputError` for text that cannot be sent in a header."""
     if text and not (text.isascii() and text.isprintable()):
-        raise BadInputError(
-            f"{name} {text!r} must be printable ASCII on one line: it is sent in a header"
-        )
+        problem = f"{name} {text!r} must be printable ASCII on one line: it is sent in a header"
+        raise BadInputError(problem)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +50,8 @@ class Selection:
         for name in ("model", "signature"):
             text = getattr(self, name) or ""
             if "," in text or not text.isascii() or not (text or "x").isprintable():
-                raise BadInputError(
-                    f"{name} {text!r} must be ASCII without commas: it is sent in a header"
-                )
+                problem = f"{name} {text!r} must be ASCII without commas: it is sent in a header"
+                raise BadInputError(problem)
         for name in ("variant", "target_model", "component"):
             check_header(name, getattr(self, name))
         attributes = {
@@ -61,9 +59,8 @@ class Selection:
             "tfs-model-version": self.version,
             "tfs-signature-name": self.signature,
         }
-        header = ",".join(
-            f"{key}={value}" for key, value in attributes.items() if value is not None
-        )
+        given = {key: value for key, value in attributes.items() if value is not None}
+        header = ",".join(f"{key}={value}" for key, value in given.items())
         if len(header) > MOST_ATTRIBUTES:
             raise BadInputError(f"model and signature together exceed {MOST_ATTRIBUTES} characters")
         # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).

@@ -141,9 +141,8 @@ def build_connection_error(
     if timed_out:
         late = f"{place}: no response within {seconds:.3g} s; the request may have been executed"
         return DeadlineExceededError(late)
-    return ConnectionLostError(
-        f"{place}: the connection broke ({error}); the request may have been executed"
-    )
+    lost = f"{place}: the connection broke ({error}); the request may have been executed"
+    return ConnectionLostError(lost)
 
 
 def build_container_error(

@@ -65,12 +65,10 @@ _POOLS = {
     "https": build_observed_pool(awsrequest.AWSHTTPSConnectionPool),
 }
 _NO_CREDENTIALS = (
-    exceptions.NoCredentialsError,
-    exceptions.PartialCredentialsError,
-    exceptions.CredentialRetrievalError,
-    exceptions.TokenRetrievalError,
+    exceptions.NoCredentialsError, exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError, exceptions.TokenRetrievalError,
     exceptions.UnauthorizedSSOTokenError,
-)
+)  # fmt: skip
 
 
 class SageMakerRuntime:
@@ -130,17 +128,14 @@ class SageMakerRuntime:
                 "which the endpoint's role can read"
             )
         if request.selection.variant or request.selection.target_model:
-            raise BadInputError(
-                "an asynchronous endpoint doesn't support variant and target_model; omit them"
-            )
+            problem = "an asynchronous endpoint doesn't support variant and target_model; omit them"
+            raise BadInputError(problem)
         with self._convert_errors(seconds):
             self._open_client()
             self._write_request(upload_to, request)
             # From here on: what was written until now went to S3.
-            client = self._open_client()
-            accepted = client.invoke_endpoint_async(
-                InputLocation=upload_to, **self._build_parameters(request)
-            )
+            client, parameters = self._open_client(), self._build_parameters(request)
+            accepted = client.invoke_endpoint_async(InputLocation=upload_to, **parameters)
             output, failure = accepted["OutputLocation"], accepted.get("FailureLocation")
             return Job(
                 inference_id=accepted["InferenceId"],
@@ -222,9 +217,8 @@ class SageMakerRuntime:
             refusal.executed = "maybe"
             raise refusal from None
         except CONNECTION_ERRORS as error:
-            raise ConnectionLostError(
-                f"{location}: cannot be read: {error}; the job continues"
-            ) from None
+            problem = f"{location}: cannot be read: {error}; the job continues"
+            raise ConnectionLostError(problem) from None
 
     def _set_timeout(self, context: dict[str, Any], **_: Any) -> None:
         context["read_timeout"] = self._attempt.seconds
@@ -247,9 +241,8 @@ class SageMakerRuntime:
             raise build_connection_error(self._endpoint, error, seconds, timed_out=late) from None
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
-                raise ModelFailedError(
-                    f"{self._endpoint}: the response is not from SageMaker: {error}"
-                ) from None
+                problem = f"{self._endpoint}: the response is not from SageMaker: {error}"
+                raise ModelFailedError(problem) from None
             raise BadInputError(f"{self._endpoint}: {error}; pass region or session") from None
 
 

@@ -62,9 +62,8 @@ class Part:
 def count_rows(arrays: Arrays, whole: frozenset[str]) -> int:
     """Return the number of rows that all arrays have. Raises `BadInputError` if they differ."""
     if missing := whole - arrays.keys():
-        raise BadInputError(
-            f"split: {', '.join(sorted(missing))}: not an input; remove it from whole"
-        )
+        problem = f"split: {', '.join(sorted(missing))}: not an input; remove it from whole"
+        raise BadInputError(problem)
     counts = {n: len(a) for n, a in arrays.items() if a.ndim and n not in whole}
     if not counts:
         raise BadInputError("split: no input has rows to split by")

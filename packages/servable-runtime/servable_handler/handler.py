@@ -217,9 +217,8 @@ class Handler:
             return answer, JSON
         if status == 400 and call.method == "predict":
             self._raise_clearer_error(body, codec, extract_message(answer), call, plan.model)
-        raise RequestError(
-            status, parse_error(answer) or f"the model server responded with status {status}"
-        )
+        problem = f"the model server responded with status {status}"
+        raise RequestError(status, parse_error(answer) or problem)
 
     def _send_message(
         self, body: bytes, codec: Codec, model: ServedModels, call: Call, record: Record
@@ -247,9 +246,8 @@ class Handler:
     ) -> None:
         """Raise a `RequestError` that names the wrong tensor, if the signature shows which."""
         try:
-            codec.check_rejected_body(
-                body, model.find_signature(apply_body_names(body, codec, call))
-            )
+            signature = model.find_signature(apply_body_names(body, codec, call))
+            codec.check_rejected_body(body, signature)
         except (RequestError, TensorError) as error:
             clearer = convert_error(error)
             if clearer.status == 400:
@@ -277,9 +275,8 @@ def read_body(stream: Any, length: int | None) -> bytes:
         whole: Any = reader if type(reader).__name__ == "LengthReader" else stream
         body = whole.read(length) if length else b""
         if len(body) < length:
-            raise RequestError(
-                400, f"the body ended after {len(body)} of {length} bytes (Content-Length)"
-            )
+            problem = f"the body ended after {len(body)} of {length} bytes (Content-Length)"
+            raise RequestError(400, problem)
     if len(body) > MOST_BODY_BYTES:
         raise _build_size_error(f"more than {MOST_BODY_BYTES} bytes")
     return body

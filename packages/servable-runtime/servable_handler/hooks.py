@@ -56,9 +56,8 @@ class Hooks:
         raw = _call_hook("preprocess", self.preprocess, body, context)
         if not isinstance(raw, Mapping):
             kind = type(raw).__name__
-            raise RequestError(
-                500, f"the hook preprocess returned {kind}; return a dict of arrays by input name"
-            )
+            problem = f"the hook preprocess returned {kind}; return a dict of arrays by input name"
+            raise RequestError(500, problem)
         try:
             arrays = {
                 str(name): _fit_to_signature(str(name), item, signature)
@@ -89,9 +88,8 @@ class Hooks:
                 return returned.encode(), content_type or "text/plain; charset=utf-8"
             return json.dumps(returned).encode(), content_type or JSON
         except UnicodeEncodeError:
-            raise RequestError(
-                500, "the hook postprocess returned a str with a lone surrogate, which isn't UTF-8"
-            ) from None
+            problem = "the hook postprocess returned a str with a lone surrogate, which isn't UTF-8"
+            raise RequestError(500, problem) from None
         except (TypeError, ValueError, RecursionError) as error:
             # NumPy's own numbers and arrays are not JSON values, except float64. A TypeError's sentence
             # names the type and quotes nothing of the value.
@@ -137,9 +135,8 @@ def _call_hook(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         # Neither the message nor the traceback is logged, because they may quote the request.
         *_, (frame, line) = traceback.walk_tb(error.__traceback__)
         place = f"in {frame.f_code.co_filename.rpartition('/')[2]}, line {line}"
-        raise RequestError(
-            500, f"the hook {name} failed ({type(error).__name__} {place})"
-        ) from None
+        problem = f"the hook {name} failed ({type(error).__name__} {place})"
+        raise RequestError(500, problem) from None
 
 
 class _UnfitValueError(RequestError):
@@ -148,9 +145,8 @@ class _UnfitValueError(RequestError):
 
 def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
     if isinstance(value, np.ma.MaskedArray):
-        raise RequestError(
-            500, f"{name}: got a masked array; fill the masked values with array.filled(…)"
-        )
+        problem = f"{name}: got a masked array; fill the masked values with array.filled(…)"
+        raise RequestError(500, problem)
     spec = signature.inputs.get(name)
     if spec is not None and spec.dtype == STRING and not isinstance(value, np.ndarray | np.generic):
         # NumPy's own strings lose zeros at their end, and turn numbers among them into strings.
@@ -162,17 +158,15 @@ def _fit_to_signature(name: str, value: Any, signature: Signature) -> Array:
     if spec.dtype == STRING:
         for text in array.ravel().tolist() if array.dtype == object else ():
             if not isinstance(text, bytes | str):
-                raise RequestError(
-                    500, f"{name}: contains {type(text).__name__}; use bytes or str for strings"
-                )
+                problem = f"{name}: contains {type(text).__name__}; use bytes or str for strings"
+                raise RequestError(500, problem)
         return array
     try:
         # Beyond 64 bits NumPy keeps Python's own integers.
         for value in array.ravel().tolist() if array.dtype == object else ():
             if type(value) is int:
-                raise InexactCastError(
-                    f"holds {value!r:.40}, which {wire.find_dtype_name(spec.dtype)} can't represent"
-                )
+                dtype = wire.find_dtype_name(spec.dtype)
+                raise InexactCastError(f"holds {value!r:.40}, which {dtype} can't represent")
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
         return cast_exactly(array, find_array_dtype(spec.dtype))
     except InexactCastError as error:

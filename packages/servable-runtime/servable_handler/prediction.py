@@ -74,9 +74,8 @@ class ServedModels:
     def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
         """Check the ranks of a PredictRequest, as `check_ranks` does for JSON."""
         message_call = _apply_message_names(described, call)
-        signature = self._find_ranked_signatures(message_call).get(
-            message_call.signature or DEFAULT_SIGNATURE
-        )
+        ranked, name = self._find_ranked_signatures(message_call), message_call.signature
+        signature = ranked.get(name or DEFAULT_SIGNATURE)
         if signature is not None:
             signature.check_ranks(described.ranks)
 
@@ -113,9 +112,8 @@ class ServedModels:
     ) -> dict[str, Array]:
         """Send the arrays over REST and return the outputs. Raises `RequestError`."""
         body = as_columns(arrays, key="inputs")
-        status, answer = self.servers.call_rest(
-            call.path, add_signature(body, signature.name), call
-        )
+        named = add_signature(body, signature.name)
+        status, answer = self.servers.call_rest(call.path, named, call)
         if status != 200:
             raise RequestError(status, f"the model server refuses: {extract_message(answer)}")
         try:
@@ -127,9 +125,8 @@ class ServedModels:
         try:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (JsonValueError, KeyError, TypeError) as error:
-            raise RequestError(
-                502, f"the model server's response cannot be read: {error}"
-            ) from None
+            problem = f"the model server's response cannot be read: {error}"
+            raise RequestError(502, problem) from None
 
 
 def apply_body_names(body: bytes, codec: Codec, call: Call) -> Call:
@@ -173,9 +170,8 @@ def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
 def build_request(arrays: Arrays, signature: Signature, call: Call) -> bytes:
     """Return a serialized PredictRequest. Raises `RequestError`."""
     try:
-        return serialize_predict_request(
-            serialize_model_spec(call.model, call.version, signature.name), arrays, signature
-        )
+        spec = serialize_model_spec(call.model, call.version, signature.name)
+        return serialize_predict_request(spec, arrays, signature)
     except UnknownTypeError as bad:
         raise RequestError(400, str(bad)) from None
 
@@ -271,9 +267,8 @@ class Plans:
         content_type = parse_media_type(context.request_content_type)
         codec = None if self._hooked else CODECS.get(content_type)
         if codec is None and not self._hooked:
-            raise RequestError(
-                415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
-            )
+            problem = f"Content-Type {content_type!r:.80} is not supported"
+            raise RequestError(415, f"{problem}; send {', '.join(CODECS)}")
         own = (codec.own_answer or codec.content_type) if codec else JSON
         answer = CODECS[choose_content_type(context.accept_header, own)]
         if codec is CODECS[JSON_LINES] and answer.content_type in (JSON_LINES, CSV):

@@ -136,9 +136,8 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
                     "for this version and then exit; remove the folder, or export the SavedModel into it"
                 )
     if not models:
-        files = sorted(
-            file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()
-        )
+        there = (file.relative_to(root) for file in root.rglob("*") if file.is_file())
+        files = sorted(file.as_posix() for file in there)
         more = f" and {len(files) - 5} more" if len(files) > 5 else ""
         raise LayoutError(
             f"no <version>/saved_model.pb in the archive, with a version of digits only; it contains "

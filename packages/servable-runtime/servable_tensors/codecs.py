@@ -206,9 +206,8 @@ class NpyCodec(Codec):
 
     def encode_response(self, outputs: Arrays, *, rows: bool, model_spec: ModelSpec) -> bytes:
         if len(outputs) != 1:
-            raise TensorError(
-                f"a .npy holds one tensor, but the model returns {', '.join(outputs)}; accept {NPZ}"
-            )
+            problem = f"a .npy holds one tensor, but the model returns {', '.join(outputs)}"
+            raise TensorError(f"{problem}; accept {NPZ}")
         return to_npy(next(iter(outputs.values())))
 
     def relay_reply(self, reply: bytes) -> bytes | None:
@@ -216,9 +215,8 @@ class NpyCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if len(arrays) != 1:
-            raise TensorError(
-                f'a .npy holds one array, not {", ".join(arrays)}; omit format, or set it to "npz"'
-            )
+            problem = f"a .npy holds one array, not {', '.join(arrays)}"
+            raise TensorError(f'{problem}; omit format, or set it to "npz"')
         ((name, array),) = arrays.items()
         return to_npy(array, name or "the input")
 
@@ -244,9 +242,8 @@ class NpzCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
-            raise TensorError(
-                'a .npz needs a name for each array; name the input, or use format="npy"'
-            )
+            problem = 'a .npz needs a name for each array; name the input, or use format="npy"'
+            raise TensorError(problem)
         return to_npz(arrays)
 
     def read_response(self, body: bytes) -> dict[str, Array]:
@@ -290,9 +287,8 @@ class ProtobufCodec(Codec):
 
     def encode_request(self, arrays: Arrays, choice: RequestedModel) -> bytes:
         if UNNAMED in arrays:
-            raise TensorError(
-                'a PredictRequest needs input names; name the input, or use format="npy"'
-            )
+            problem = 'a PredictRequest needs input names; name the input, or use format="npy"'
+            raise TensorError(problem)
         # Nothing where nothing is chosen: the handler knows the default model's name.
         spec = serialize_model_spec(choice.model or "", choice.version, choice.signature)
         try:
@@ -320,9 +316,8 @@ def _read_bounded_array(message: Any) -> Array:
     """Return a tensor's array. Raises `UnknownTypeError`, also if it claims far more than was sent."""
     dimensions = message.tensor_shape.dim
     if len(dimensions) > MOST_DIMENSIONS:
-        raise UnknownTypeError(
-            f"a tensor has {len(dimensions)} dimensions; the maximum is {MOST_DIMENSIONS}"
-        )
+        problem = f"a tensor has {len(dimensions)} dimensions; the maximum is {MOST_DIMENSIONS}"
+        raise UnknownTypeError(problem)
     count = math.prod(dimension.size for dimension in dimensions)
     claimed, sent = count * find_array_dtype(message.dtype).itemsize, message.ByteSize()
     may_repeat = claimed > max(_SMALL_BYTES, _MOST_EXPANSION * sent) and not message.tensor_content

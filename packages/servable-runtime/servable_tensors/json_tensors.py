@@ -212,9 +212,8 @@ def to_array(value: Any, spec: TensorSpec) -> Array:
     try:
         return _build_typed_array(leaves, spec.dtype).reshape(shape)
     except OverflowError:
-        raise JsonValueError(
-            f"holds a number that {wire.find_dtype_name(spec.dtype)} can't represent"
-        ) from None
+        problem = f"holds a number that {wire.find_dtype_name(spec.dtype)} can't represent"
+        raise JsonValueError(problem) from None
 
 
 def _read_columns(request: Mapping[str, Any], signature: Signature) -> Mapping[str, Any]:

@@ -81,16 +81,14 @@ def _read_layout(body: bytes) -> _Layout:
     length = int.from_bytes(body[8:at], "little")
     start = at + length
     if body[6] not in (1, 2, 3) or body[7] or length > MOST_HEADER_BYTES or len(body) < start:
-        raise ValueError(
-            f"version {body[6]}.{body[7]} with a header of {length} bytes isn't supported"
-        )
+        problem = f"version {body[6]}.{body[7]} with a header of {length} bytes isn't supported"
+        raise ValueError(problem)
     encoding = "utf-8" if body[6] == 3 else "latin1"
     dtype, fortran, shape = _parse_header(body[at:start].decode(encoding))
     size = math.prod(shape) * dtype.itemsize
     if size != len(body) - start:
-        raise ValueError(
-            f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
-        )
+        problem = f"the header says {dtype} {list(shape)}, {size} bytes; {len(body) - start} follow"
+        raise ValueError(problem)
     if not size and count_elements(shape, MOST_TENSOR_BYTES // max(dtype.itemsize, 1)) is None:
         raise ValueError(f"the shape {list(shape)} is too large, although the tensor is empty")
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
@@ -152,9 +150,8 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     if array.dtype.kind == "O":
         texts = array.ravel().tolist()
         if any(text.endswith(b"\0") for text in texts):
-            raise TensorError(
-                f"{name}: NumPy files drop zeros at a string's end; use application/json or protobuf"
-            )
+            problem = f"{name}: NumPy files drop zeros at a string's end"
+            raise TensorError(f"{problem}; use application/json or protobuf")
         array = array.astype(f"S{max(map(len, texts), default=0) or 1}")
     elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
         try:
@@ -209,15 +206,13 @@ def from_npz(
                 raise TensorError("the .npz contains the same name twice")
             check_names(names)
             if len(names) > MOST_MEMBERS:
-                raise TensorError(
-                    f"the .npz contains {len(names)} arrays; the maximum is {MOST_MEMBERS}"
-                )
+                problem = f"the .npz contains {len(names)} arrays; the maximum is {MOST_MEMBERS}"
+                raise TensorError(problem)
             for file in files:
                 # Other methods can be told to take gigabytes before their first byte is out.
                 if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise TensorError(
-                        f"{file.filename[:60]}: compressed with a method other than deflate"
-                    )
+                    problem = f"{file.filename[:60]}: compressed with a method other than deflate"
+                    raise TensorError(problem)
             return {
                 name: from_npy(archive.read(file), name[:60], most_strings=most_strings)
                 for name, file in zip(names, files, strict=True)

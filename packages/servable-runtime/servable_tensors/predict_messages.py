@@ -153,9 +153,8 @@ def read_arrays(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[s
     if places is None:
         response = wire.PredictResponse.FromString(reply)
         if len(response.outputs) > MOST_OUTPUTS:
-            raise UnknownTypeError(
-                f"the response has {len(response.outputs)} outputs; the maximum is {MOST_OUTPUTS}"
-            )
+            problem = f"the response has {len(response.outputs)} outputs"
+            raise UnknownTypeError(f"{problem}; the maximum is {MOST_OUTPUTS}")
         return {name: read(tensor) for name, tensor in sorted(response.outputs.items())}
     return {
         place.name: np.frombuffer(reply, place.dtype, place.elements, place.start).reshape(

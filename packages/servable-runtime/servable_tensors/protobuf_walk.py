@@ -180,18 +180,16 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
         raise WireError(f"{shown}, whose shape is not fully known")
     count = count_elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
-        raise WireError(
-            f"{shown}, which exceeds {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
-        )
+        problem = f"{shown}, which exceeds {MOST_TENSOR_BYTES // _MIB} MiB"
+        raise WireError(f"{problem}; send less in one request")
     field = find_value_field(tensor.dtype)
     values, least, greatest = count_values(body, tensor, field)
     if tensor.content_bytes:
         if tensor.dtype == STRING:
             raise WireError(f"{shown}, with tensor_content; send strings in string_val")
         if tensor.content_bytes != count * size:
-            raise WireError(
-                f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
-            )
+            problem = f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
+            raise WireError(problem)
         if tensor.single or tensor.packed_at:
             raise WireError(f"{shown} with both tensor_content and values; send one of them")
         return 0
@@ -203,9 +201,8 @@ def _count_repeated_bytes(body: bytes, tensor: Tensor) -> int:
     if values != count and (values != 1 or not count):
         raise WireError(f"{shown}, {count} elements, with {values} values; send one per element")
     if {*tensor.single, *tensor.packed_at} - {field}:
-        raise WireError(
-            f"{shown}, with values of a different type than its own; send them in {field}"
-        )
+        problem = f"{shown}, with values of a different type than its own; send them in {field}"
+        raise WireError(problem)
     low, high = find_value_bounds(tensor.dtype)
     if least < low or greatest > high:
         wrong = least if least < low else greatest

@@ -81,9 +81,8 @@ def read_records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Ite
         while line := body.readline(limit + 2):
             yield _check_size(line.removesuffix(b"\n"), limit)
     else:
-        frames = (
-            _read_tf_records(body, limit) if split == "TFRecord" else _read_record_io(body, limit)
-        )
+        read = _read_tf_records if split == "TFRecord" else _read_record_io
+        frames = read(body, limit)
         for frame, start, end in frames:
             yield frame[start:end] if single else frame
 
@@ -204,9 +203,8 @@ class DataProcessing:
         if not self.selects and self._input.text == "$":
             return
         if self._type not in ("text/csv", "application/json", "application/jsonlines"):
-            raise ValueError(
-                f"DataProcessing needs CSV or JSON, but ContentType is {self._type!r}."
-            )
+            problem = f"DataProcessing needs CSV or JSON, but ContentType is {self._type!r}."
+            raise ValueError(problem)
         if parse_media_type(gave.get("Accept", "")) != self._type:
             raise ValueError("With DataProcessing, Accept must equal ContentType.")
         lines = (took.get("SplitType"), gave.get("AssembleWith"))
@@ -255,9 +253,8 @@ class DataProcessing:
             if self._csv:
                 for output in answers:  # JSON over several lines isn't CSV, and is reported as such
                     _parse_csv(output, _OF_ALGORITHM)
-            raise TransformError(
-                f"{len(answers)} output records for {len(sources)} inputs: cannot join or filter them"
-            )
+            problem = f"{len(answers)} output records for {len(sources)} inputs"
+            raise TransformError(f"{problem}: cannot join or filter them")
         for source, output in zip(sources, answers, strict=True):
             yield self._build_result(source, output)
 

@@ -114,9 +114,8 @@ def count_values(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]
     for start, end in tensor.packed_at.get(name, ()):
         if width := FIXED_WIDTHS.get(name):
             if (end - start) % width:
-                raise WireError(
-                    f"{name} holds {end - start} bytes, which isn't a multiple of {width}"
-                )
+                problem = f"{name} holds {end - start} bytes, which isn't a multiple of {width}"
+                raise WireError(problem)
             count += (end - start) // width
         elif end > start:
             packed = count_packed_varints(body, start, end)
@@ -176,9 +175,8 @@ def _add_values(tensor: Tensor, name: str, kind: int, first: int, last: int) -> 
         raise _build_kind_error(name, kind)
     tensor.single[name] = tensor.single.get(name, 0) + 1
     if tensor.single[name] > MOST_SINGLE_NUMBERS:
-        raise WireError(
-            f"{name} has more than {MOST_SINGLE_NUMBERS} unpacked numbers; use packed encoding"
-        )
+        problem = f"{name} has more than {MOST_SINGLE_NUMBERS} unpacked numbers"
+        raise WireError(f"{problem}; use packed encoding")
     if kind == VARINT:
         value = _convert_to_signed(first)
         tensor.least, tensor.greatest = min(tensor.least, value), max(tensor.greatest, value)

@@ -67,9 +67,8 @@ def find_array_dtype(number: int) -> np.dtype[Any]:
     if number == BFLOAT16:
         return np.dtype("<f4")
     if number not in _STORED:
-        raise UnknownTypeError(
-            f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
-        )
+        problem = f"{wire.find_dtype_name(number)} isn't a type that an array can hold"
+        raise UnknownTypeError(problem)
     return np.dtype(_STORED[number][0])
 
 
@@ -169,9 +168,8 @@ def to_array(message: Any) -> Array:
     if number != STRING and message.tensor_content:
         stored = np.dtype(_STORED[number][0])
         if len(message.tensor_content) != count * stored.itemsize:
-            raise UnknownTypeError(
-                f"{len(message.tensor_content)} bytes for {count} elements of {stored.itemsize} bytes each"
-            )
+            given = f"{len(message.tensor_content)} bytes for {count} elements"
+            raise UnknownTypeError(f"{given} of {stored.itemsize} bytes each")
         values: Array = np.frombuffer(message.tensor_content, stored)
     else:
         values = _fit_values(_read_values(message, number), count)
@@ -180,9 +178,8 @@ def to_array(message: Any) -> Array:
     try:
         return values.reshape(shape)
     except ValueError as error:  # as for more dimensions than NumPy has
-        raise UnknownTypeError(
-            f"cannot create an array of shape {list(shape)!s:.80} ({error})"
-        ) from None
+        problem = f"cannot create an array of shape {list(shape)!s:.80} ({error})"
+        raise UnknownTypeError(problem) from None
 
 
 def _read_values(message: Any, number: int) -> Array:
@@ -194,9 +191,8 @@ def _read_values(message: Any, number: int) -> Array:
         # Real and imaginary parts in turn.
         parts = np.array(written, f"<f{int(stored[2:]) // 2}")
         if len(parts) % 2:
-            raise UnknownTypeError(
-                f"{len(parts)} parts of complex numbers, which must be an even number"
-            )
+            problem = f"{len(parts)} parts of complex numbers, which must be an even number"
+            raise UnknownTypeError(problem)
         return parts.view(stored)
     if find_value_field(number) not in ("int_val", "half_val"):
         return np.array(written, stored)
@@ -204,9 +200,8 @@ def _read_values(message: Any, number: int) -> Array:
     wide, (least, greatest) = np.array(written, "<i4"), find_value_bounds(number)
     if len(wide) and not least <= wide.min() <= wide.max() <= greatest:
         wrong = wide.min() if wide.min() < least else wide.max()
-        raise UnknownTypeError(
-            f"{wrong} in {find_value_field(number)} is out of range for {wire.find_dtype_name(number)}"
-        )
+        dtype = wire.find_dtype_name(number)
+        raise UnknownTypeError(f"{wrong} in {find_value_field(number)} is out of range for {dtype}")
     # half_val holds the sixteen bits.
     return wide.astype("<u2").view(stored) if number in (BFLOAT16, HALF) else wide.astype(stored)
 
@@ -239,9 +234,8 @@ def encode_string(element: Any) -> bytes:
     try:
         return element.encode()
     except UnicodeEncodeError:
-        raise UnknownTypeError(
-            "a string contains a lone surrogate, which UTF-8 can't encode"
-        ) from None
+        problem = "a string contains a lone surrogate, which UTF-8 can't encode"
+        raise UnknownTypeError(problem) from None
 
 
 def _encode_bfloat16(array: Array) -> Array:

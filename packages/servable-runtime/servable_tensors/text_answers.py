@@ -134,9 +134,8 @@ def format_elements(name: str, array: Array) -> list[str]:
         raise _build_complex_error(name)
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # As many digits as bring every float32 back; a double's would be noise.
-        return [
-            _format_decimal(f"{value:.9g}") for value in array.astype(np.float32).ravel().tolist()
-        ]
+        values = array.astype(np.float32).ravel().tolist()
+        return [_format_decimal(f"{value:.9g}") for value in values]
     # All at once, in C; no number's text has a comma.
     return json.dumps(values)[1:-1].split(", ") if values else []
 

@@ -41,9 +41,8 @@ def read_records(file: BinaryIO) -> Iterator[bytes]:
             raise RecordError(f"record {number}: the length's CRC doesn't match")
         length = _LENGTH.unpack(header[:8])[0]
         if length > _MOST_RECORD_BYTES:
-            raise RecordError(
-                f"record {number}: {length} bytes long; at most {_MOST_RECORD_BYTES} are allowed"
-            )
+            problem = f"{length} bytes long; at most {_MOST_RECORD_BYTES} are allowed"
+            raise RecordError(f"record {number}: {problem}")
         body = file.read(length + 4)
         if len(body) < length + 4:
             raise RecordError(f"record {number}: the file ends inside the record")

@@ -98,9 +98,8 @@ class WatchedAlarm:
         seen = at - timedelta(seconds=self.delay_seconds)
         # Datapoints are of whole periods, whatever the delay is.
         seen -= timedelta(seconds=seen.second % min(self.rule.period_seconds, _MINUTE_SECONDS))
-        evaluation = self.rule.evaluate_points(
-            values, self._update_points(values, seen), at, before
-        )
+        points = self._update_points(values, seen)
+        evaluation = self.rule.evaluate_points(values, points, at, before)
         if evaluation is not None:
             self.state, self.evaluation = evaluation.state, evaluation
         return before, self.state
@@ -176,9 +175,8 @@ class Autoscaling:
             by_name[name] = target.resource_id
         requests: list[Properties] = []
         for name, properties in policies.items():
-            resource = properties.get("ResourceId") or by_name.get(
-                str(properties.get("ScalingTargetId"))
-            )
+            named = by_name.get(str(properties.get("ScalingTargetId")))
+            resource = properties.get("ResourceId") or named
             if resource not in self.scalers:
                 raise ScalingPropertyError(f"Policy {name} names no target that is registered.")
             policy, scaler = parse_scaling_policy(properties), self.scalers[str(resource)]
@@ -213,8 +211,7 @@ class Autoscaling:
                 ):
                     acting.setdefault(self._resources[breach.policy], []).append(breach)
         for resource_id, scaler in self.scalers.items():
-            resource = resources[resource_id]
-            decision = scaler.advance(at, resource, acting.get(resource_id, ()))
+            decision = scaler.advance(at, resources[resource_id], acting.get(resource_id, ()))
             step.activities += decision.activities
             if decision.desired is not None:
                 step.desired[resource_id] = decision.desired

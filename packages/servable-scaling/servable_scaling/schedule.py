@@ -233,9 +233,8 @@ def _parse_values(
         parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
         if parts is None or (parts[3] is not None and int(parts[3]) == 0):
             raise ScheduleError(f"{part!r} isn't a valid {name}", f"{allowed}, with , - * /")
-        ends = [
-            words.index(end) + least if end in words else end for end in parts.groups()[:2] if end
-        ]
+        stated = [end for end in parts.groups()[:2] if end]
+        ends = [words.index(end) + least if end in words else end for end in stated]
         if not all(str(end).isdecimal() and least <= int(end) <= most for end in ends):
             raise ScheduleError(f"{name} {part} is out of range", allowed)
         first = int(ends[0]) if ends else least

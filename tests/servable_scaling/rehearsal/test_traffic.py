@@ -32,10 +32,8 @@ def test_a_profile_goes_from_its_base_to_its_peak(name: ProfileName) -> None:
 
 
 def test_random_days_differ_by_a_tenth_and_come_up_to_half_an_hour_earlier_or_later() -> None:
-    flat = [
-        [math.log(one / 100) for one in generate_random_day([100.0] * 41, seed)]
-        for seed in range(600)
-    ]
+    days = (generate_random_day([100.0] * 41, seed) for seed in range(600))
+    flat = [[math.log(one / 100) for one in day] for day in days]
     for minute in (0, 40):
         spread = statistics.pstdev(day[minute] for day in flat)
         assert spread == pytest.approx(math.hypot(0.1, 0.05), rel=0.06)
@@ -80,14 +78,12 @@ def test_a_line_that_is_no_minute_is_named(tmp_path: Path) -> None:
         ("0\n", "traffic.csv:1: 0 isn't a minute"),
         ("noon,5\n", "traffic.csv:1: noon,5 isn't a minute"),
         ("0,5\nminute,requests\n", "traffic.csv:2: minute,requests isn't a minute"),
-        (
-            "1,5\n1,6\n",
-            "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once",
-        ),
+        ("1,5\n1,6\n",
+         "traffic.csv:2: minute 1 comes after minute 1; each minute must appear once"),
         ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
         ("", "traffic.csv: the file is empty; write minute,requests, such as 0,1200"),
         ("minute,requests\n", "traffic.csv: the file is empty"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(TrafficError) as raised:
             read(tmp_path, text)
         assert str(raised.value).startswith(problem)
@@ -112,9 +108,7 @@ Statistic,"Sum"
 """
 
 
-def test_cloudwatchs_own_file_is_read_by_its_period_and_what_is_none_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_cloudwatchs_own_file_is_read_by_its_period_and_no_other_is(tmp_path: Path) -> None:
     assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
     text = CONSOLE.replace('"60"', '"300"').replace("00:03", "00:06")
     assert read(tmp_path, text) == [0] + [24] * 5 + [48] * 5

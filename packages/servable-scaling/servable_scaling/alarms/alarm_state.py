@@ -118,13 +118,9 @@ _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "LessThanOrEqualToThreshold": (operator.le, "less than or equal to"),
 }
 _NOT_EMULATED = (
-    "EvaluationWindow",
-    "WarmUpConfiguration",
-    "EvaluationCriteria",
-    "EvaluationInterval",
-    "ThresholdMetricId",
-    "ActionConfiguration",
-)
+    "EvaluationWindow", "WarmUpConfiguration", "EvaluationCriteria", "EvaluationInterval",
+    "ThresholdMetricId", "ActionConfiguration",
+)  # fmt: skip
 _TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 _SHOWN_TREATMENTS = {"breaching": "Breaching", "notBreaching": "NonBreaching"}
 Datapoint = tuple[datetime, float]

@@ -127,20 +127,13 @@ Values = Mapping[str, float | None]
 _Term = Callable[[Values], float | None]
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-}
+}  # fmt: skip
 _COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
 _OF_LISTS: dict[str, Callable[[Sequence[float]], float]] = {
     "MAX": max,
     "MIN": min,
@@ -344,9 +337,8 @@ def parse_alarm_query(request: Mapping[str, Any]) -> Query:
     else:
         name = request.get("ExtendedStatistic") or request.get("Statistic")
         if not name or "MetricName" not in request or "Namespace" not in request:
-            raise ValueError(
-                "MetricName, Namespace and either Statistic or ExtendedStatistic are required."
-            )
+            either = "either Statistic or ExtendedStatistic"
+            raise ValueError(f"MetricName, Namespace and {either} are required.")
         if "ExtendedStatistic" in request and "Statistic" in request:
             raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         check_statistic(name)

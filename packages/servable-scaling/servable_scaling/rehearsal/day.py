@@ -373,9 +373,8 @@ class _Simulation:
         if failed > MOST_REFUSED_SHARE * arriving:
             breaks = 1.0  # nothing of it is left to chance
         numbers = (use, p50, p99, refused, round(slower, 6), round(breaks, 6))
-        self.day.minutes.append(
-            RehearsedMinute(requests, answering, paid, *numbers, found_none, asking, late)
-        )
+        recorded = RehearsedMinute(requests, answering, paid, *numbers, found_none, asking, late)
+        self.day.minutes.append(recorded)
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 

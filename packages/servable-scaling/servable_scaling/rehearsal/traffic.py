@@ -50,9 +50,8 @@ def parse_requests(rows: Sequence[Sequence[str]]) -> dict[int, float]:
     column = _find_column(words, max(len(cells) for _, cells in points))
     statistic = _select_cell(named.get("statistic", named.get("stat", [])), column)
     if statistic and statistic.lower() not in ("sum", "samplecount", "sample count"):
-        raise ValueError(
-            f"its statistic is {statistic}; allowed: Sum of the metric Invocations per minute"
-        )
+        problem = f"its statistic is {statistic}; allowed: Sum of the metric Invocations per minute"
+        raise ValueError(problem)
     times = sorted({time for time, _ in points})
     period = _find_period(_select_cell(named.get("period", []), column), times)
     midnight = times[0].replace(hour=0, minute=0, second=0, microsecond=0)
@@ -84,9 +83,8 @@ def _find_column(words: Sequence[Sequence[str]], count: int) -> int:
         if re.search(r"\bInvocations\b", cell)
     }
     if len(chosen) != 1:
-        raise ValueError(
-            f"it has {count} metrics; allowed: only Invocations, or one column with that label"
-        )
+        allowed = "only Invocations, or one column with that label"
+        raise ValueError(f"it has {count} metrics; allowed: {allowed}")
     return chosen.pop()
 
 

@@ -197,7 +197,8 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> Reads:
     if environment.asynchronous is not None:  # the golden request goes through it
         queue["s3:PutObject"] = [f"{samples}/requests/*"]
         queue[environment.kind.invoke_action] = endpoint
-    return {
+    packages = [build_model_package_arn(stack, each) for each in _list_model_packages(environment)]
+    reads = {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:DescribeStackEvents": stacks,
         "cloudformation:GetTemplate": stacks,
@@ -217,21 +218,21 @@ def _list_reads(stack: cdk.Stack, name: str, environment: Environment) -> Reads:
         "sagemaker:DescribeEndpoint": endpoint,
         "sagemaker:DescribeEndpointConfig": [_build_wildcard_arn(stack, "endpoint-config")],
         "sagemaker:DescribeModel": [_build_wildcard_arn(stack, "model")],
-        **_list_package_reads(stack, environment),
+        # `servable verify` compares the approval.
+        "sagemaker:DescribeModelPackage": packages,
         "sagemaker:InvokeEndpoint": [*endpoint, *components],
-        **({"sagemaker:DescribeInferenceComponent": components} if components else {}),
+        "sagemaker:DescribeInferenceComponent": components,
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **queue,
         **_list_batch_reads(stack, environment),
         **_list_key_uses(stack, environment),
     }
+    return {action: arns for action, arns in reads.items() if arns}
 
 
 def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> Reads:
     """Return read actions for batch state machines and schedules, for `servable verify`."""
-    if not environment.batch:
-        return {}
     names = [f"{environment.endpoint.name}-{name}" for name in environment.batch]
     machine, schedule = (
         stack.format_arn(service=service, resource=resource)
@@ -240,12 +241,6 @@ def _list_batch_reads(stack: cdk.Stack, environment: Environment) -> Reads:
     machines = [f"{machine}:{name}" for name in names]
     schedules = [f"{schedule}/{name}/{name}" for name in names]
     return {"states:DescribeStateMachine": machines, "scheduler:GetSchedule": schedules}
-
-
-def _list_package_reads(stack: cdk.Stack, environment: Environment) -> Reads:
-    """Return the read action for the model packages whose approval `servable verify` compares."""
-    arns = [build_model_package_arn(stack, name) for name in _list_model_packages(environment)]
-    return {"sagemaker:DescribeModelPackage": arns} if arns else {}
 
 
 def _list_model_packages(environment: Environment) -> list[str]:
@@ -318,5 +313,4 @@ def _list_key_uses(stack: cdk.Stack, environment: Environment) -> Reads:
     if _list_captured_prefixes(stack, environment):
         # A capture of this environment has a key of ENV/data, which CloudFormation names.
         captured = given.get("capture.kms_key") or [any_key]
-    uses = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
-    return {action: keys for action, keys in uses.items() if keys}
+    return {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}

@@ -1,4 +1,4 @@
-"""Every property that an environment file has, and those that it lacks, is in an app's template."""
+"""An app's template has every property of a file, and those that it lacks; CDK takes what we create."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,9 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -259,3 +262,92 @@ def test_an_argument_and_a_setting_are_one_table() -> None:
     assert (routing["Type"], routing["WaitIntervalInSeconds"]) == ("LINEAR", 420)
     alarms = {each["AlarmName"]: each["Threshold"] for each in found.all("AWS::CloudWatch::Alarm")}
     assert (alarms["search-a-p99-latency"], alarms["search-a-5xx"]) == (80_000, 0.02)
+
+
+ON_CALL = "arn:aws:sns:eu-west-1:111111111111:on-call"
+
+
+def topic_of(kind: str, stack: cdk.Stack) -> sns.ITopic:
+    if kind == "imported":
+        return sns.Topic.from_topic_arn(stack, "OnCall", ON_CALL)
+    if kind == "of CDK":
+        return sns.Topic(stack, "OnCall")
+    key = own.NotificationKey(stack, "Key", given_arn=None).key
+    return own.AlarmTopic(stack, "OnCall", notify=["a@example.com"], key=key)
+
+
+@pytest.mark.parametrize("kind", ["imported", "of CDK", "AlarmTopic"])
+def test_any_topic_takes_alarms_and_events(kind: str) -> None:
+    app = Own.with_variant()
+    topic = topic_of(kind, app.stack)
+    own.EndpointAlarms(
+        app.stack, "Alarms", endpoint=app.endpoint, alarms=own.Alarms(), inform=topic
+    )
+    own.EndpointEvents(app.stack, "Events", endpoint_name="search", inform=topic)
+    found = app.synthesised
+    sent: list[Any] = []
+    composite = found.one("AWS::CloudWatch::CompositeAlarm")
+    for alarm in (*found.all("AWS::CloudWatch::Alarm"), composite):
+        assert alarm["AlarmActions"] == alarm["OKActions"]
+        sent += alarm["AlarmActions"]
+    for rule in found.all("AWS::Events::Rule"):
+        sent += [target["Arn"] for target in rule["Targets"]]
+    assert len(sent) > 4
+    assert sent == [app.stack.resolve(topic.topic_arn)] * len(sent)
+
+
+def test_an_alarm_topic_is_a_topic_of_cdk() -> None:
+    stack = own_stack()
+    key = own.NotificationKey(stack, "Key", given_arn=None).key
+    topic = own.AlarmTopic(stack, "Alarms", notify=["a@example.com", "https://b.example"], key=key)
+    assert isinstance(topic, sns.Topic)
+    found = Synthesised.of(stack)
+    assert found.ids("AWS::SNS::Topic") == ["AlarmsTopic3A2DFEBA"]
+    assert len(found.all("AWS::SNS::Subscription")) == 2
+
+
+def test_alarms_fit_composite_alarms_actions_and_dashboards_of_cdk() -> None:
+    app = Own.with_variant()
+    topic, inform = topic_of("imported", app.stack), sns.Topic(app.stack, "Topic")
+    settings = own.Alarms(p99_latency_ms=80)
+    alarms = own.EndpointAlarms(
+        app.stack, "Alarms", endpoint=app.endpoint, alarms=settings, inform=inform
+    )
+    own.EndpointDashboard(app.stack, "Dashboard", endpoint=app.endpoint, alarms=alarms)
+    latency = alarms.of("primary", "p99-latency")
+    assert latency is not None
+    latency.add_insufficient_data_action(actions.SnsAction(topic))
+    alarms.objective.add_alarm_action(actions.SnsAction(topic))
+    both = cloudwatch.AlarmRule.all_of(latency, alarms.objective)
+    cloudwatch.CompositeAlarm(app.stack, "Both", alarm_rule=both)
+    graph = cloudwatch.GraphWidget(left=[latency.metric, app.endpoint.metric_invocations()])
+    widgets = [[cloudwatch.AlarmWidget(title="p99", alarm=latency)], [graph]]
+    cloudwatch.Dashboard(app.stack, "Wall", widgets=widgets)
+    found = app.synthesised
+    made = {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::Alarm")}
+    assert made["search-primary-p99-latency"]["InsufficientDataActions"] == [ON_CALL]
+    made = {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::CompositeAlarm")}
+    assert made["search-objective"]["AlarmActions"][1] == ON_CALL
+
+
+def test_scaling_is_a_scalable_target_of_cdk_with_the_service_linked_role() -> None:
+    app = Own()
+    variant = app.add(min_instances=2, max_instances=6)
+    variant.auto_scale(max_rps_per_instance=100)
+    app.endpoint.add_alarms(p99_latency_ms=80, notify=sns.Topic(app.stack, "Topic"))
+    assert app.endpoint.alarms is not None  # creates the constructs
+    target = variant.target
+    assert isinstance(target, autoscaling.ScalableTarget)
+    night = autoscaling.Schedule.expression("cron(0 22 * * ? *)")
+    target.scale_on_schedule("Night", schedule=night, max_capacity=3)
+    cpu = app.endpoint.metric_cpu_utilization()
+    target.scale_to_track_metric("Cpu", target_value=200, custom_metric=cpu)
+    found = app.synthesised
+    properties = found.one("AWS::ApplicationAutoScaling::ScalableTarget")
+    assert [each["ScheduledActionName"] for each in properties["ScheduledActions"]] == ["Night"]
+    role = "".join(map(str, properties["RoleARN"]["Fn::Join"][1]))
+    assert role.endswith("AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")
+    assert len(found.all("AWS::IAM::Role")) == 1  # the model's
+    policies = found.all("AWS::ApplicationAutoScaling::ScalingPolicy")
+    tracked = [each["TargetTrackingScalingPolicyConfiguration"] for each in policies]
+    assert [each["TargetValue"] for each in tracked] == [100 * 60 * 0.5, 200]

@@ -337,5 +337,6 @@ def build_endpoint_arns(
     """
     # A name that only CloudFormation knows cannot be changed here.
     spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))
-    every = stack.format_arn(service="sagemaker", resource=resource, **place)
+    region, account = place.get("region"), place.get("account")
+    every = stack.format_arn(service="sagemaker", resource=resource, region=region, account=account)
     return [f"{every}/{each}" for each in spelt]

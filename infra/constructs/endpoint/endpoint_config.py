@@ -83,8 +83,9 @@ class EndpointConfig(Construct):
         shadows = [each for each in variants if each.table.shadow]
         resource.production_variants = [each.build_production_variant() for each in main]
         if shadows:
-            built = [each.build_production_variant() for each in shadows]
-            resource.shadow_production_variants = built
+            resource.shadow_production_variants = [
+                each.build_production_variant() for each in shadows
+            ]
         self._models = [each for variant in variants for each in variant.fingerprints]
         components = [each for variant in variants for each in variant.components.values()]
         if components:

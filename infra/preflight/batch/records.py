@@ -11,12 +11,7 @@ from infra.preflight.rule import Findings
 from model_packaging.requests.known_requests import TYPES_READ, Reader
 
 JSON = "application/json"
-_BINARY = (
-    "application/x-npy",
-    "application/x-npz",
-    "application/x-protobuf",
-    "application/octet-stream",
-)
+_BINARY = [f"application/{kind}" for kind in ("x-npy", "x-npz", "x-protobuf", "octet-stream")]
 
 
 def _is_text(content_type: str) -> bool:

@@ -40,10 +40,7 @@ class RefusedChange(ChangeRule):
         if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
         row = find_refused_update(self.id)
-        states = (
-            loading.build_endpoint_state(before),
-            loading.build_endpoint_state(self.environment),
-        )
+        states = [loading.build_endpoint_state(one) for one in (before, self.environment)]
         for problem in row.problems(*states).values():
             problem = f"against {self.loaded.against}: {problem}"
             yield self.build_finding(problem=problem, remedy=row.format_remedy(self.loaded.name))

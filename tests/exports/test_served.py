@@ -83,9 +83,10 @@ def test_a_container_that_does_not_start_names_the_key_and_file_of_the_warm_up_r
     text = VALID.replace('"model"', ragged)
     (tmp_path / "environments" / "all.toml").write_text(text)
     (loaded,) = load(tmp_path, tmp_path / "environments")
-    where = "^environments/all.toml: models.ranker.warm_up: the model fails on bad.json, so that"
+    where = "environments/all.toml: models.ranker.warm_up: the model fails on bad.json, so that"
+    prepared = prepare_variant(valid(loaded))
     with (
-        pytest.raises(LaunchError, match=where),
-        serve_locally(prepare_variant(valid(loaded)), port=0, log=tmp_path / "log"),
+        pytest.raises(LaunchError, match=rf"^data.shape = \[1\] does not start .*; {where}"),
+        serve_locally(prepared, port=0, log=tmp_path / "log"),
     ):
         pass

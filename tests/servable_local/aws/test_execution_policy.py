@@ -90,8 +90,8 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     return calls
 
 
-# The name of an operation of S3 that is no action's.
-_OF_S3 = {
+# The operations whose name is no action's.
+_ACTIONS = {
     "PutBucketEncryption": "PutEncryptionConfiguration",
     "DeleteBucketEncryption": "PutEncryptionConfiguration",
     "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
@@ -100,9 +100,10 @@ _OF_S3 = {
     "DeleteBucketLifecycle": "PutLifecycleConfiguration",
     "DeleteBucketTagging": "PutBucketTagging",
     "HeadBucket": "ListBucket",
+    # The action of the newer form: CloudFormation does not call the older one.
+    "TagLogGroup": "TagResource",
+    "UntagLogGroup": "UntagResource",
 }
-# The action of the newer form: CloudFormation does not call the older one.
-_OF_LOGS = {"TagLogGroup": "TagResource", "UntagLogGroup": "UntagResource"}
 _TAGS = {
     "cloudwatch": "TagResource", "events": "TagResource", "iam": "TagRole", "kms": "TagResource",
     "lambda": "TagResource", "logs": "TagResource", "sagemaker": "AddTags", "sns": "TagResource",
@@ -132,9 +133,7 @@ def asked(call: Call, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[Asked]
 
     `roles`: name -> the arguments with which a role was made, whose path and boundary IAM knows later on.
     """
-    operation = {"s3": _OF_S3, "logs": _OF_LOGS}.get(call.service, {}).get(
-        call.operation, call.operation
-    )
+    operation = _ACTIONS.get(call.operation, call.operation)
     role = roles.get(call.arguments.get("RoleName", ""), {})
     boundary = role.get("PermissionsBoundary")
     context = {"iam:PermissionsBoundary": boundary} if boundary else {}

@@ -211,11 +211,9 @@ DECLARED = {
 
 def given_parameters(**values: str | None) -> list[dict[str, Any]]:
     """As an API takes them; None: the previous value."""
+    previous: dict[str, Any] = {"UsePreviousValue": True}
     return [
-        {
-            "ParameterKey": name,
-            **({"ParameterValue": value} if value else {"UsePreviousValue": True}),
-        }
+        {"ParameterKey": name} | ({"ParameterValue": value} if value else previous)
         for name, value in values.items()
     ]
 

@@ -118,11 +118,8 @@ def test_a_name_is_the_templates_or_made() -> None:
 def test_a_type_is_made_anew_and_named_as_its_schema_says(name: str) -> None:
     manager = pytest.importorskip("cfnlint.schema").PROVIDER_SCHEMA_MANAGER
     schema, own = manager.get_resource_schema("us-east-1", name).schema, TYPES[name]
-    listed = {
-        path.removeprefix("/properties/")
-        for path in schema.get("createOnlyProperties", [])
-        if path.count("/") == 2
-    }
+    paths = schema.get("createOnlyProperties", [])
+    listed = {path.removeprefix("/properties/") for path in paths if path.count("/") == 2}
     # Properties that are not emulated are rejected by name.
     assert own.create_only == (listed if own.emulated is None else listed & own.emulated)
     if own.name_property:

@@ -352,21 +352,14 @@ def test_the_stack_lives_and_its_resources_keep_their_identity(lives: Lives) -> 
     assert {name: out[name] for name in expected} == expected
     assert out["Repository"].startswith("stack-repository-")
     kept = "Bucket Function Group Key Managed Query Repository Role Subscription Topic"
-    after = lives.states[1].out
-    assert {name: after[name] for name in kept.split()} == {
-        name: out[name] for name in kept.split()
-    }
+    for name in kept.split():
+        assert lives.states[1].out[name] == out[name], name
 
 
-@pytest.mark.parametrize(
-    ("number", "side"), [(0, 0), (1, 1), (2, 0)], ids=["made", "changed", "back"]
-)
-def test_each_service_describes_what_the_template_says(
-    lives: Lives, number: int, side: int
-) -> None:
-    state = lives.states[number]
-    expected = {f"{call} {path}": state.fill(values[side]) for call, path, *values in FACTS}
-    assert state.facts == expected
+def test_each_service_describes_what_the_template_says(lives: Lives) -> None:
+    for state, side in zip(lives.states, (0, 1, 0), strict=True):
+        expected = {f"{call} {path}": state.fill(values[side]) for call, path, *values in FACTS}
+        assert state.facts == expected
 
 
 def test_a_source_in_the_template_becomes_index_py(lives: Lives) -> None:

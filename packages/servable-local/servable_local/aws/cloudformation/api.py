@@ -335,9 +335,8 @@ class CloudFormationApi(BaseResponse):
         if name and stack is None:
             raise ValidationError(f"Stack [{name}] does not exist")
         if not name and not change_set.startswith("arn:"):
-            raise ValidationError(
-                "StackName must be specified if ChangeSetName is not specified as an ARN."
-            )
+            problem = "StackName must be specified if ChangeSetName is not specified as an ARN."
+            raise ValidationError(problem)
         return self.service.find_change_set(change_set, stack)
 
     def describe_change_set(self) -> ActionResult:

@@ -145,30 +145,23 @@ class BoundTemplate(Evaluator):
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _find_conditions(value) for name, value in conditions.items()}
+            error, block = (
+                "Template format error: Unresolved",
+                "the Conditions block of the template",
+            )
             for missing in sorted(set().union(*waits_for.values()) - {*conditions}):
-                raise TemplateError(
-                    f"Template format error: Unresolved condition dependency {missing} in the Conditions "
-                    "block of the template"
-                )
+                raise TemplateError(f"{error} condition dependency {missing} in {block}")
             if unknown := sorted({*find_references(conditions)} - {*self.parameters, *self.pseudo}):
-                raise TemplateError(
-                    f"Template format error: Unresolved dependencies [{', '.join(unknown)}]. Cannot "
-                    "reference resources in the Conditions block of the template"
-                )
+                names = f"dependencies [{', '.join(unknown)}]"
+                raise TemplateError(f"{error} {names}. Cannot reference resources in {block}")
             for name in compute_creation_order(waits_for):
                 self.conditions[name] = bool(self.evaluate(conditions[name]))
             self._check_rules()
-        except TemplateError as error:
-            raise ValidationError(str(error)) from None
-        self.declared: dict[str, Any] = {
-            name: declaration
-            for name, declaration in template["Resources"].items()
-            if self._is_active(declaration)
-        }
-        self.depends_on = {
-            name: find_dependencies(declaration) & set(self.declared)
-            for name, declaration in self.declared.items()
-        }
+        except TemplateError as problem:
+            raise ValidationError(str(problem)) from None
+        self.declared = self._select_active(template["Resources"])
+        declared = self.declared
+        self.depends_on = {k: find_dependencies(v) & declared.keys() for k, v in declared.items()}
         self.order = compute_creation_order(self.depends_on)
         self._check_names()
 
@@ -208,9 +201,8 @@ class BoundTemplate(Evaluator):
 
     def _find_resource(self, name: str) -> StackResource:
         if name not in self._resources:
-            raise TemplateError(
-                f"Template error: Unresolved resource dependencies [{name}] in the template"
-            )
+            problem = f"Template error: Unresolved resource dependencies [{name}] in the template"
+            raise TemplateError(problem)
         return self._resources[name]
 
     def evaluate_properties(self, logical_id: str) -> dict[str, Any]:
@@ -224,9 +216,7 @@ class BoundTemplate(Evaluator):
     def evaluate_outputs(self) -> list[dict[str, Any]]:
         """Evaluate the outputs in the format of DescribeStacks. Raises `TemplateError`."""
         shown = []
-        for key, output in (self.template.get("Outputs") or {}).items():
-            if not self._is_active(output):
-                continue
+        for key, output in self._select_active(self.template.get("Outputs") or {}).items():
             value = self._stored.resolve(self.evaluate(output["Value"]))
             if isinstance(value, list | dict):
                 raise TemplateError(f"Template format error: {NOT_A_STRING}.")
@@ -240,12 +230,14 @@ class BoundTemplate(Evaluator):
             shown.append(described)
         return shown
 
-    def _is_active(self, declaration: Mapping[str, Any]) -> bool:
-        name = declaration.get("Condition")
+    def _select_active(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the section's members whose conditions are true."""
+        named = {name: each.get("Condition") for name, each in section.items()}
         try:
-            return name is None or self.find_condition(name)
+            active = [k for k, name in named.items() if name is None or self.find_condition(name)]
         except TemplateError as error:
             raise ValidationError(str(error)) from None
+        return {name: section[name] for name in active}
 
     def _check_rules(self) -> None:
         """Raise `ValidationError` if a rule fails, such as CDK's check of the bootstrap version."""
@@ -260,11 +252,8 @@ class BoundTemplate(Evaluator):
                     )
 
     def _check_names(self) -> None:
-        named = {
-            name
-            for each in self.declared.values()
-            for name in find_references(self._select_branches(each.get("Properties") or {}))
-        }
+        properties = [each.get("Properties") or {} for each in self.declared.values()]
+        named = {*find_references(self._select_branches(properties))}
         stated = {name for each in self.declared.values() for name in find_dependencies(each)}
         named |= stated - {*self.template["Resources"]}
         if unknown := self._join_unknown_names(named):
@@ -272,8 +261,8 @@ class BoundTemplate(Evaluator):
                 f"Template format error: Unresolved resource dependencies [{unknown}] "
                 "in the Resources block of the template"
             )
-        outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._is_active(o)]
-        values = self._select_branches([output["Value"] for output in outputs])
+        outputs = self._select_active(self.template.get("Outputs") or {})
+        values = self._select_branches([output["Value"] for output in outputs.values()])
         if unknown := self._join_unknown_names({*find_references(values)}):
             raise ValidationError(
                 f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"

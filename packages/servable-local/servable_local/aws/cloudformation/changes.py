@@ -212,10 +212,9 @@ def _list_details(
     old = (stack.template.get("Resources") or {}).get(logical_id, {})
     changed_values = _find_changed_parameters(stack, blueprint)
     places: list[tuple[str, str | None, Any, Any]] = []
-    if old.get("Metadata") is not None and _find_referenced_names(
-        new.get("Metadata"), changed_values
-    ):
-        places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
+    metadata = old.get("Metadata"), new.get("Metadata")
+    if metadata[0] is not None and _find_referenced_names(metadata[1], changed_values):
+        places = [("Metadata", None, *metadata)]
     before, after = old.get("Properties") or {}, new.get("Properties") or {}
     places += [("Properties", key, before.get(key), after.get(key)) for key in sorted(changed)]
     of_parameters, own, of_resources = [], [], []
@@ -236,14 +235,10 @@ def _list_details(
 
 def _find_changed_parameters(stack: Stack, blueprint: BoundTemplate) -> set[str]:
     """Return the parameters whose values have changed."""
-    before = stack.parameters
-    now = blueprint.parameters.items()
+    now = blueprint.parameters
     # A new value in Parameter Store doesn't change the given name.
-    return {
-        name
-        for name, value in now
-        if name in before and name not in stack.resolved and str(value) != before[name]
-    }
+    given = {k: v for k, v in stack.parameters.items() if k in now and k not in stack.resolved}
+    return {name for name, value in given.items() if str(now[name]) != value}
 
 
 def _find_referenced_names(value: Any, names: Collection[str]) -> list[str]:
@@ -273,9 +268,8 @@ def check_import(stack: Stack, template: Template, imports: Mapping[str, Any]) -
     if (template.get("Outputs") or {}) != (stack.template.get("Outputs") or {}):
         raise ValidationError("As part of the import operation, you cannot modify or add [Outputs]")
     if declared.keys() - imports.keys() != stack.resources.keys():
-        raise ValidationError(
-            "An import's template must be the stack's own, plus the resources to import."
-        )
+        problem = "An import's template must be the stack's own, plus the resources to import."
+        raise ValidationError(problem)
 
 
 def list_identifiers(kind: str) -> list[str] | None:

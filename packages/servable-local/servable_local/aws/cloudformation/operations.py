@@ -271,9 +271,8 @@ class CloudFormation:
 
     def check_updatable(self, stack: Stack) -> None:
         if stack.status not in _UPDATABLE:
-            raise ValidationError(
-                f"Stack:{stack.id} is in {stack.status} state and can not be updated."
-            )
+            problem = f"Stack:{stack.id} is in {stack.status} state and can not be updated."
+            raise ValidationError(problem)
 
     def deploy(
         self,
@@ -341,9 +340,8 @@ class CloudFormation:
             raise ValidationError(f"Export of {stack.name} cannot be deleted as {used}")
         with self._lock:
             if stack.is_in_progress:
-                raise ValidationError(
-                    f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
-                )
+                problem = f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
+                raise ValidationError(problem)
             stack.deleted = utc_now()  # which stays if the deletion fails
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 

@@ -236,6 +236,5 @@ class ResourceCalls:
         self, resource: StackResource, verb: str, reason: str
     ) -> ResourceFailedError:
         self._record_event(resource, f"{verb}_FAILED", reason)
-        return ResourceFailedError(
-            f"The following resource(s) failed to {verb.lower()}: [{resource.logical_id}]."
-        )
+        failed = f"failed to {verb.lower()}: [{resource.logical_id}]."
+        return ResourceFailedError(f"The following resource(s) {failed}")

@@ -177,9 +177,8 @@ def read_template(url: str, aws: Loopback) -> str:
     parts = urlparse(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https"):
-        raise ValidationError(
-            f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
-        )
+        problem = f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
+        raise ValidationError(problem)
     if not (".amazonaws.com" in host or host in _HERE):
         raise ValidationError("TemplateURL must be a supported URL.")
     try:
@@ -294,9 +293,8 @@ def resolve_parameters(
                 stored = aws.client("ssm").get_parameter(Name=value)["Parameter"]
             except ClientError:
                 # AWS's message for a parameter that doesn't exist.
-                raise ValidationError(
-                    f"Parameter {name} should either have input value or default value"
-                ) from None
+                problem = f"Parameter {name} should either have input value or default value"
+                raise ValidationError(problem) from None
             value = str(stored["Value"])
             kind = kind.removeprefix(_FROM_STORE).removesuffix(">")
         listed = kind == "CommaDelimitedList" or kind.startswith("List<")

@@ -74,9 +74,8 @@ def _convert_string(value: Any, shape: Any, path: str) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     allowed = getattr(shape, "enum", None)
     if allowed and text not in allowed:
-        raise ResourceError(
-            f"{path}: {text} is not a valid enum value; allowed: {', '.join(allowed)}"
-        )
+        problem = f"{path}: {text} is not a valid enum value; allowed: {', '.join(allowed)}"
+        raise ResourceError(problem)
     return text
 
 

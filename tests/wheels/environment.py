@@ -45,9 +45,10 @@ def make(folder: Path, wheels: Path, wanted: Sequence[str]) -> Path:
     names = set(required(wanted, own))
     for name in sorted(names - set(own)):
         _link(distribution(name), site, programs)
-    command = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
-    command += ["--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run([*command, "--find-links", wheels, *sorted(names & set(own))], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "--quiet"]
+    pip += ["--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    pip += ["--find-links", str(wheels), *sorted(names & set(own))]
+    subprocess.run(pip, check=True)
     return programs
 
 

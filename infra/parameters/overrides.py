@@ -124,9 +124,8 @@ def parse_value(text: str, key: tuple[str, ...]) -> Any:
         return text
     parsed = lines["value"]
     kind = find_type(key)
-    is_literal = typing.get_origin(kind) is typing.Literal
     takes_text = kind in (str, ProjectPath) or (
-        is_literal and isinstance(typing.get_args(kind)[0], str)
+        typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
     )
     return text if takes_text and not isinstance(parsed, str) else parsed
 

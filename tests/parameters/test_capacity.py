@@ -122,7 +122,8 @@ def test_what_serves_scales_and_has_a_component_is_known_by_name() -> None:
 
     limit = environment_of().kind.request_bytes
     accepted = {"request-too-large": "a proxy of ours takes them"}
-    cases = ((limit + 1, accepted), (limit, accepted), (limit + 1, {}))
+    nothing: dict[str, str] = {}
+    cases = ((limit + 1, accepted), (limit, accepted), (limit + 1, nothing))
     sizes = [environment_of(traffic={"request_bytes": n}, acknowledge=why) for n, why in cases]
     assert [each.acknowledged_request_bytes for each in sizes] == [limit + 1, None, None]
 

@@ -4,7 +4,7 @@ import pytest
 
 from infra.parameters.rollout import FAULTS
 from tests.checkouts import ROOT
-from tests.servable_local.aws.rollout_cells import STRATEGIES, predicted, row
+from tests.servable_local.aws.synthesised import STRATEGIES, predicted, row
 
 PAGE = (ROOT / "docs" / "updating.md").read_text(encoding="utf-8")
 

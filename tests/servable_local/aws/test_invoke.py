@@ -19,14 +19,6 @@ from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
 
-@pytest.fixture(scope="module")
-def ranker(accounts: Account) -> Account:
-    """One for all who only ask."""
-    account = accounts.another()
-    account.deploy(serving(account.put_archive(b"a")))
-    return account
-
-
 def _invoke(account: Account, body: bytes = b"x", **more: str) -> Any:
     runtime = account.client("sagemaker-runtime")
     return runtime.invoke_endpoint(EndpointName="ranker", Body=body, **more)
@@ -106,10 +98,8 @@ class Queue:
 
     def submit(self, key: str = "in/1", **more: Any) -> dict[str, Any]:
         given = {"InputLocation": f"s3://{self.bucket}/{key}"} if key else {}
-        answer: dict[str, Any] = self.account.client("sagemaker-runtime").invoke_endpoint_async(
-            EndpointName="ranker", **given | more
-        )
-        return answer
+        invoke = self.account.client("sagemaker-runtime").invoke_endpoint_async
+        return dict(invoke(EndpointName="ranker", **given | more))
 
     def read(self, location: str) -> bytes:
         key, s3 = location.removeprefix(f"s3://{self.bucket}/"), self.account.client("s3")

@@ -105,8 +105,6 @@ def test_what_the_local_aws_cannot_create_is_named(case: Case) -> None:
 
 
 # --- an update that fails
-
-
 def both(case: Case) -> tuple[Case, Stack]:
     """A case with a stack of A, which B refers to, and no call and no failure since."""
     stack = renew(case).deploy({"A": thing(Size=1), "B": thing(Size=1, Of={"Ref": "A"})})
@@ -246,8 +244,6 @@ def test_a_stack_in_progress_takes_no_other_operation(case: Case) -> None:
 
 
 # --- names
-
-
 def test_a_generated_name_fits() -> None:
     for stack, logical, longest, beginning in [
         ("stack", "Topic", 64, "stack-Topic-"),
@@ -293,8 +289,6 @@ def test_a_template_is_refused_or_leaves_out(case: Case) -> None:
 
 
 # --- what is told of each step
-
-
 def test_events_and_plans_of_what_is_replaced_or_removed(case: Case) -> None:
     stack = case.deploy({"A": thing(Kind="old")})
     before = len(stack.events)

@@ -83,8 +83,6 @@ def test_one_that_answers_with_its_process_runs(
 
 
 # --- starting it
-
-
 def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Any:
     """The process that is started next: its exit codes, one for each look at it, the last for ever."""
     process = Mock(pid=1)
@@ -163,8 +161,6 @@ def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
 
 
 # --- ending it
-
-
 @pytest.mark.parametrize(("kind", "number"), [("hears", signal.SIGTERM), ("deaf", signal.SIGKILL)])
 def test_down_ends_the_process_that_holds_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int

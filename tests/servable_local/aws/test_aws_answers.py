@@ -110,7 +110,7 @@ class Asked:
     def __post_init__(self) -> None:
         now = self.account.aws.now()
         end = now.replace(minute=0, second=0, microsecond=0)
-        self._words = {"$NOW": now, "$START": end - timedelta(hours=1), "$END": end}
+        self._words: dict[str, Any] = {"$NOW": now, "$START": end - timedelta(hours=1), "$END": end}
         self._words["$ZIP"] = _archive()
         self._answers: list[Any] = []
 

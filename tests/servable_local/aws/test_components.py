@@ -43,7 +43,7 @@ class Sleeper:
         self.sagemaker.create_model(ModelName=name, **given)
 
     def configure(self, name: str, **other: Any) -> None:
-        variant = {"VariantName": "primary", "InstanceType": "ml.m5.large"}
+        variant: dict[str, Any] = {"VariantName": "primary", "InstanceType": "ml.m5.large"}
         variant |= {"InitialInstanceCount": 1, "ManagedInstanceScaling": SCALING}
         variant |= other.pop("variant", {})
         request = {"ExecutionRoleArn": self.role, "ProductionVariants": [variant]} | other
@@ -51,7 +51,7 @@ class Sleeper:
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, **request)
 
     def create(self, *, memory_mb: int = 4096, copies: int = 1, name: str = "ranker") -> None:
-        given = {"InferenceComponentName": name, "EndpointName": "sleeper"}
+        given: dict[str, Any] = {"InferenceComponentName": name, "EndpointName": "sleeper"}
         given |= {"Specification": specified("ranker", memory_mb)}
         create = self.sagemaker.create_inference_component
         create(**given, RuntimeConfig={"CopyCount": copies})

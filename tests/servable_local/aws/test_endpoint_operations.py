@@ -128,9 +128,9 @@ def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and
 
 
 def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(hosted: Hosted) -> None:
-    retained = {"RetainAllVariantProperties": True}
+    retained: dict[str, Any] = {"RetainAllVariantProperties": True}
     but_weights = {"ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]}
-    cases = [({}, (1.0, 4)), (retained, (0.5, 3)), (retained | but_weights, (1.0, 3))]
+    cases = [(dict[str, Any](), (1.0, 4)), (retained, (0.5, 3)), (retained | but_weights, (1.0, 3))]
     for given, kept in cases:
         hosted = Hosted(hosted.case.another())
         endpoint = hosted.case.endpoint
@@ -187,8 +187,8 @@ class Scaled:
 
     def put_policy(self, arn: str = "arn:policy") -> None:
         given = {"PolicyName": "track", "PolicyType": "TargetTrackingScaling", **scalable()}
-        given |= {"TargetTrackingScalingPolicyConfiguration": tracking(4)}
-        self.scaling.put_policy(arn, self.key, given)
+        configured = {"TargetTrackingScalingPolicyConfiguration": tracking(4)}
+        self.scaling.put_policy(arn, self.key, given | configured)
 
 
 @pytest.fixture

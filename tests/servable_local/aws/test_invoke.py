@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -71,7 +71,7 @@ def test_a_body_has_at_most_6_291_456_bytes_or_as_many_as_the_file_acknowledges(
 
 
 def test_what_sagemaker_refuses_is_said(ranker: Account) -> None:
-    long = {"CustomAttributes": "a" * 1025}
+    long: dict[str, Any] = {"CustomAttributes": "a" * 1025}
     told = _error(ranker, **long)["Error"]
     assert told["Code"] == "ValidationError"
     assert "Value at 'customAttributes' failed to satisfy constraint" in told["Message"]
@@ -257,9 +257,10 @@ class Run:
 
     def __init__(self, status: int = 200, answer: bytes = b"0.5", *, missing: bool = False,
                  headers: dict[str, str] = HEADERS, **output: Any) -> None:  # fmt: skip
-        self.aws: Any = Aws()
+        aws = Aws()
+        self.aws, self.messages = cast(Any, aws), aws.messages
         if missing:
-            self.aws.objects.clear()
+            aws.objects.clear()
         self.asked: list[bytes] = []
         self.counted: list[str] = []
         given = {name: value for name, value in (OUTPUT | output).items() if value is not None}
@@ -274,7 +275,7 @@ class Run:
 
     @property
     def message(self) -> tuple[str, dict[str, Any]]:
-        (message,) = self.aws.messages
+        (message,) = self.messages
         return message
 
     @property

@@ -77,8 +77,9 @@ def run(account: Account, prod: ValidFile) -> Run:
     )
     only, types = ("gunicorn_workers",), ("ml.c5.2xlarge",)
     options = TuneOptions(
-        [], (), only=only, instance_types=types, account=where, most_ms=5000.0, dollars=5.0
-    )
+        bodies=[], body_names=(), only=only, instance_types=types, account=where, most_ms=5000.0,
+        dollars=5.0,
+    )  # fmt: skip
     silent = Mock(spec=TuneProgress)
     return Run(prod, placement, options, silent)
 

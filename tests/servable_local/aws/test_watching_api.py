@@ -32,7 +32,7 @@ def put(cloudwatch: Any, **datum: Any) -> None:
     cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Calls"} | datum])
 
 
-def statistics(account: Account, *names: str, metric: str = "Calls", **of: str) -> dict[str, Any]:
+def statistics(account: Account, *names: str, metric: str = "Calls", **of: Any) -> dict[str, Any]:
     points = account.datapoints(f"Own:{metric}", *names, **of)
     return {name: value for point in points for name, value in point.items() if name in names}
 

@@ -232,7 +232,7 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
     assert json.loads(shown["output"]) == {"a": 1, "why": {"Error": "Ended", "Cause": "here"}}
 
 
-def _total(machine: Machine, metric: str, **dimension: str) -> float:
+def _total(machine: Machine, metric: str, **dimension: Any) -> float:
     """The metric's sum. `dimension`: its name and value."""
     found = machine.case.account.datapoints(metric, "Sum", **dimension)
     return float(sum(point["Sum"] for point in found))

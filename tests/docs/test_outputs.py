@@ -20,7 +20,7 @@ from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 from tests.servable.tune.queueing import curve
-from tests.servable_local.aws.rollout_cells import STRATEGIES, predicted, row
+from tests.servable_local.aws.synthesised import STRATEGIES, predicted, row
 
 SHOWN = [
     # Days are computed, or a template is synthesised: seconds of a processor.

@@ -71,10 +71,8 @@ def explain_rejection(
             f"Host {_format_value(hosts[0])}: not an address of this server; allowed: {_join_hosts(allowed)}"
         )
     if not target.startswith(b"/"):
-        return (
-            400,
-            f"request target {_format_value(target)}: send only the path, starting with '/'",
-        )
+        problem = f"request target {_format_value(target)}: send only the path, starting with '/'"
+        return 400, problem
     return None
 
 

@@ -13,6 +13,7 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.everything_on import watching
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import synthesise
@@ -87,6 +88,14 @@ def accounts(embedded: LocalAws, launcher: Launcher) -> Account:
 @pytest.fixture
 def account(accounts: Account) -> Account:
     return accounts.another()
+
+
+@pytest.fixture(scope="module")
+def ranker(accounts: Account) -> Account:
+    """With the endpoint `ranker` of one variant, `primary`: for all tests of a file."""
+    account = accounts.another()
+    account.deploy(serving(account.put_archive(b"a")))
+    return account
 
 
 @pytest.fixture

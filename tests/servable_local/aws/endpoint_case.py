@@ -10,11 +10,8 @@ from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant
 from servable_local.aws.sagemaker.instances import VariantInstances
 
 ALL_AT_ONCE: dict[str, Any] = {"Type": "ALL_AT_ONCE"}
-CANARY = {
-    "Type": "CANARY",
-    "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 25},
-    "WaitIntervalInSeconds": 60,
-}
+SIZE = {"Type": "CAPACITY_PERCENT", "Value": 25}
+CANARY = {"Type": "CANARY", "CanarySize": SIZE, "WaitIntervalInSeconds": 60}
 
 
 def blue_green(routing: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -93,8 +93,8 @@ class LiveEndpoint:
             for number, (kind, configuration) in enumerate(policies):
                 key = "StepScaling" if kind == "StepScaling" else "TargetTrackingScaling"
                 policy = {"PolicyName": f"by-hand-{number}", "PolicyType": kind}
-                policy |= {f"{key}PolicyConfiguration": configuration}
-                answer = scaling.put_scaling_policy(**common, **policy)
+                configured = {f"{key}PolicyConfiguration": configuration}
+                answer = scaling.put_scaling_policy(**common, **policy, **configured)
                 if kind == "StepScaling":
                     self.alarm("steps", "InvocationsPerInstance", "Sum", 600.0,
                                ComparisonOperator="GreaterThanOrEqualToThreshold",

@@ -135,12 +135,8 @@ def _boto3(folder: Path) -> None:
 
 
 def _with(key: dict[str, str]) -> Any:
-    return boto3.client(
-        "s3",
-        aws_access_key_id=key["AccessKeyId"],
-        aws_secret_access_key=key["SecretAccessKey"],
-        aws_session_token=key.get("SessionToken"),
-    )
+    of = {"aws_session_token": key.get("SessionToken"), "aws_access_key_id": key["AccessKeyId"]}
+    return boto3.client("s3", aws_secret_access_key=key["SecretAccessKey"], **of)
 
 
 def _run(command: list[str], environment: dict[str, str], cwd: Path, given: bytes = b"") -> str:

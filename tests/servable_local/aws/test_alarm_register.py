@@ -38,8 +38,8 @@ class Aws:
             raise self.error
         self.published.append(message)
 
-    def send_event(self, **event: Any) -> None:
-        self.events.append(event)
+    def send_event(self, source: str, kind: str, detail: Any, resource: str, at: Any) -> None:
+        self.events.append({"kind": kind, "detail": detail})
 
 
 class Case:
@@ -49,6 +49,7 @@ class Case:
         self.watch = CloudWatch(self.aws, self.clock)
         self.clock.call_every_tick(self.watch.tick)
         self.alarms = self.watch.alarms
+        self.put("a")
 
     def put(self, name: str, **more: Any) -> None:
         request = {
@@ -82,20 +83,12 @@ class Case:
         return [one["HistorySummary"] for one in history if one["HistoryItemType"] == kind]
 
 
-def new_case() -> Case:
-    case = Case()
-    case.put("a")
-    return case
-
-
 @pytest.fixture
 def case() -> Case:
-    return new_case()
+    return Case()
 
 
 # --- composites
-
-
 def test_a_composite_alarm_follows_its_alarms() -> None:
     for rule, states in {
         "ALARM(a)": ["ALARM", "OK"],
@@ -104,7 +97,7 @@ def test_a_composite_alarm_follows_its_alarms() -> None:
         "NOT ALARM(a)": ["OK", "ALARM"],
         "ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:a)": ["ALARM", "OK"],
     }.items():
-        case = new_case()
+        case = Case()
         case.composite("c", rule)
         found = []
         for value in (11.0, 1.0):
@@ -122,17 +115,15 @@ def test_a_composite_alarm_follows_its_alarms_in_any_order(case: Case) -> None:
     case.set("b", "ALARM")
     assert [case.state(name) for name in ("first", "second", "third")] == ["ALARM"] * 3
 
-    case = new_case()
+    case = Case()
     case.composite("c", "ALARM(a)")
     case.set("a", "ALARM")
     alarm = case.alarm("c")
     arn = alarm.arn.replace(":alarm:c", ":alarm:a")
-    assert (
-        alarm.reason
-        == f"{arn} transitioned to ALARM at {alarm.transitioned:%A %d %B, %Y %H:%M:%S} UTC"
-    )
+    at = f"{alarm.transitioned:%A %d %B, %Y %H:%M:%S} UTC"
+    assert alarm.reason == f"{arn} transitioned to ALARM at {at}"
 
-    case = new_case()
+    case = Case()
     case.composite("c", "INSUFFICIENT_DATA(a)")
     case.set("a", "OK")
     before = case.state("c")
@@ -159,7 +150,7 @@ def test_when_alarms_are_looked_at(case: Case) -> None:
         states.append(case.state("a"))
     assert states == ["INSUFFICIENT_DATA"] * 5 + ["ALARM"]
 
-    case = new_case()
+    case = Case()
     case.minute(1.0)
     case.set("a", "ALARM")
     case.clock.advance(seconds=50)
@@ -168,7 +159,7 @@ def test_when_alarms_are_looked_at(case: Case) -> None:
     case.clock.advance(seconds=10)
     assert (held, case.state("a")) == ("ALARM", "OK")
 
-    case = new_case()
+    case = Case()
     case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
     case.clock.advance(minutes=180)
     kept = case.watch.metrics.list_metrics()
@@ -178,15 +169,14 @@ def test_when_alarms_are_looked_at(case: Case) -> None:
     assert (kept, late, case.watch.metrics.list_metrics()) == ([METRIC], [METRIC], [])
 
     # --- alarms whose scaling acts
-    case = new_case()
+    case = Case()
     case.put("b", Threshold=100.0)
     case.minute(11.0)
     acting = [[alarm.name for alarm, _, _ in case.alarms.acting]]
     case.set("b", "ALARM")
-    case.clock.advance(seconds=10)
-    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
-    case.clock.advance(seconds=10)
-    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
+    for _ in range(2):
+        case.clock.advance(seconds=10)
+        acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
     assert acting == [["a"], ["b"], []]
     # --- an alarm of ten seconds
     case = Case()
@@ -210,13 +200,13 @@ def test_a_message_says_what_changed(case: Case) -> None:
     )  # fmt: skip
     assert (said["Trigger"]["MetricName"], said["AlarmActions"]) == ("Load", [TOPIC])
 
-    case = new_case()
+    case = Case()
     case.put("d", Dimensions=[{"Name": "Host", "Value": "x"}], AlarmActions=[TOPIC])
     case.set("d", "ALARM")
     trigger = json.loads(case.aws.published[0]["Message"])["Trigger"]
     assert trigger["Dimensions"] == [{"name": "Host", "value": "x"}]
 
-    case = new_case()
+    case = Case()
     case.composite("c", "ALARM(a)", AlarmActions=[TOPIC])
     case.set("a", "ALARM")
     message = json.loads(case.aws.published[0]["Message"])
@@ -225,12 +215,11 @@ def test_a_message_says_what_changed(case: Case) -> None:
         "ALARM(a)", ":a", "ALARM", False,
     )  # fmt: skip
 
-    case = new_case()
     case.put("n" * 200, AlarmActions=[TOPIC])
     case.set("n" * 200, "ALARM")
-    assert len(case.aws.published[0]["Subject"]) == 100
+    assert len(case.aws.published[1]["Subject"]) == 100
 
-    case = new_case()
+    case = Case()
     case.put("a", AlarmActions=[TOPIC], ActionsEnabled=False)
     case.minute(11.0)
     (event,) = case.aws.events
@@ -272,7 +261,7 @@ def test_the_history_has_every_change(case: Case) -> None:
     assert case.items("a", "StateUpdate") == ["Alarm updated from INSUFFICIENT_DATA to OK"]
     assert len(case.aws.events) == 1
 
-    case = new_case()
+    case = Case()
     case.alarms.set_state("a", "OK", "first", '{"n": 1}')
     case.alarms.set_state("a", "ALARM", "second", "isn't JSON")
     alarm = case.alarm("a")
@@ -287,7 +276,7 @@ def test_the_history_has_every_change(case: Case) -> None:
         alarm.add_history_item(case.clock.now(), "Action", str(number), {})
     assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
 
-    case = new_case()
+    case = Case()
     case.aws.error = ValueError("no topic")
     case.put("a", AlarmActions=[TOPIC])
     case.set("a", "ALARM")
@@ -312,8 +301,6 @@ def test_an_alarm_put_again_is_updated_and_described(case: Case) -> None:
 
 
 # --- samples of a metric
-
-
 @pytest.mark.parametrize("others", [0, 100])
 def test_samples_are_those_that_begin_in_the_window(others: int) -> None:
     store, start = MetricStore(), ManualClock().now()

@@ -60,22 +60,17 @@ class Watch:
 
     def _sample(self, alarm: Mapping[str, Any], *, bad: bool) -> None:
         """`alarm`: its properties in the template."""
-        if "Metrics" in alarm:
-            self._computed(alarm, bad)
-        else:
+        if "Metrics" not in alarm:
             threshold = float(alarm["Threshold"])
             # Where nothing at all is allowed, one is too many.
             self._add(alarm, threshold * 1.01 or 1 if bad else threshold * 0.1)
-
-    def _computed(self, alarm: Mapping[str, Any], bad: bool) -> None:
-        if "-rollback-" in alarm["AlarmName"]:
-            self._beside_old_fleet(alarm, bad)
             return
-        by_name = {
-            metric["MetricStat"]["Metric"]["MetricName"]: metric["MetricStat"]["Metric"]
-            for metric in alarm["Metrics"]
-            if "MetricStat" in metric
-        }
+        stats = {one["Id"]: one["MetricStat"] for one in alarm["Metrics"] if "MetricStat" in one}
+        of = {key: stat["Metric"] for key, stat in stats.items()}
+        if "-rollback-" in alarm["AlarmName"]:
+            self._beside_old_fleet(of, bad)
+            return
+        by_name = {metric["MetricName"]: metric for metric in of.values()}
         if alarm["ComparisonOperator"] == "LessThanThreshold":  # no traffic
             if not bad:
                 self._add(by_name["Invocations"], 1)
@@ -85,30 +80,19 @@ class Watch:
             self._add(by_name["Invocations"], 1)
             self._add(by_name["InvocationsPerInstance"], 1 / (most if bad else most - 1))
 
-    def _beside_old_fleet(self, alarm: Mapping[str, Any], bad: bool) -> None:
+    def _beside_old_fleet(self, of: Mapping[str, Any], bad: bool) -> None:
         """A request to the new fleet, refused or answered, and an answered one to the old fleet."""
-        of = {
-            one["Id"]: one["MetricStat"]["Metric"]
-            for one in alarm["Metrics"]
-            if "MetricStat" in one
-        }
         self._add(of["new_errors"], float(bad))
         if of["errors"]["MetricName"] != "Invocation5XXErrors":  # those would page for the variant
             self._add(of["errors"], float(bad))
             self._add(of["errors"], 0.0)
 
     def _add(self, metric: Mapping[str, Any], value: float) -> None:
-        dimensions = {
-            dimension["Name"]: dimension["Value"] for dimension in metric.get("Dimensions", [])
-        }
-        namespace, name = metric["Namespace"], metric["MetricName"]
+        dimensions = {one["Name"]: one["Value"] for one in metric.get("Dimensions", [])}
+        name, at = metric["MetricName"], self._clock.now()
+        found = Metric.from_dimensions(metric["Namespace"], name, dimensions)
         cloudwatch = CloudWatchApi.cloudwatches.provide_service(self._account.number, REGION)
-        cloudwatch.metrics.add(
-            Metric.from_dimensions(namespace, name, dimensions),
-            value,
-            unit=find_unit(name),
-            at=self._clock.now(),
-        )
+        cloudwatch.metrics.add(found, value, unit=find_unit(name), at=at)
 
     def minute(self, names: list[str], *, bad_until: int, now: int) -> dict[str, str]:
         """The states after it. Each alarm is bad in the first minutes, as many as it claims."""
@@ -116,9 +100,8 @@ class Watch:
             bad = now < min(bad_until, _claimed(self.alarms[name]))
             self._sample(self.alarms[name], bad=bad)
         self._clock.advance(minutes=1)
-        found = self._account.client("cloudwatch").describe_alarms(
-            AlarmTypes=["MetricAlarm", "CompositeAlarm"]
-        )
+        describe = self._account.client("cloudwatch").describe_alarms
+        found = describe(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
         everything = found["MetricAlarms"] + found["CompositeAlarms"]
         return {one["AlarmName"]: one["StateValue"] for one in everything}
 
@@ -164,19 +147,13 @@ def courses(
 
 def test_every_alarm_fires_when_it_claims_and_recovers(courses: dict[str, Course]) -> None:
     of_the_gpu = {name.partition("-challenger-")[2] for name in courses}
-    kinds = (
-        "p50-latency p90-latency p99-latency overhead-latency 4xx 5xx model-errors cpu memory disk "
-        "gpu gpu-memory no-traffic at-max"
-    )
-    assert {one for one in of_the_gpu if one and not re.search("[0-9a-f]{8}$", one)} == {
-        *kinds.split()
-    }
-    assert {name: course.before for name, course in courses.items() if course.before != "OK"} == {}
-    assert {
-        name: course.bad for name, course in courses.items() if "ALARM" in course.bad[:-1]
-    } == {}
-    assert {name: course.bad for name, course in courses.items() if course.bad[-1] != "ALARM"} == {}
-    assert {name: course.after for name, course in courses.items() if course.after != "OK"} == {}
+    kinds = "p50-latency p90-latency p99-latency overhead-latency 4xx 5xx model-errors cpu memory"
+    kinds += " disk gpu gpu-memory no-traffic at-max"
+    found = {one for one in of_the_gpu if one and not re.search("[0-9a-f]{8}$", one)}
+    assert found == {*kinds.split()}
+    for name, one in courses.items():
+        assert (one.before, one.bad[-1], one.after) == ("OK", "ALARM", "OK"), name
+        assert "ALARM" not in one.bad[:-1], name
 
 
 def test_the_composite_follows_what_breaks_the_objective_alone(courses: dict[str, Course]) -> None:
@@ -195,9 +172,8 @@ def test_the_alarms_of_an_asynchronous_endpoint_fire_and_recover(
     failures = {f"ranker-primary-{failure}" for failure in ASYNC_FAILURES}
     courses = watch.courses(["ranker-queue-age", *sorted(failures)])
     queue = courses.pop("ranker-queue-age")
-    assert {name: (one.before, one.bad, one.after) for name, one in courses.items()} == (
-        dict.fromkeys(failures, ("OK", ["ALARM"], "OK"))
-    )
+    shown = {name: (one.before, one.bad, one.after) for name, one in courses.items()}
+    assert shown == dict.fromkeys(failures, ("OK", ["ALARM"], "OK"))
     assert queue.bad == ["OK"] * (len(queue.bad) - 1) + ["ALARM"]
     assert queue.after == "OK"
     objective = (queue.objective_before, queue.objective_in_bad[-1], queue.objective_after)
@@ -268,11 +244,11 @@ def test_an_alarm_fires_tells_its_topic_and_recovers(
             watched.minutes(1, endpoint=deployed.endpoint)
             states.append(watched.state(alarm["AlarmName"]))
         assert states == ["OK"] * (periods - 1) + ["ALARM", "OK"]
-        done = deployed.account.client("cloudwatch").describe_alarm_history(
-            AlarmName=alarm["AlarmName"], HistoryItemType="Action"
-        )["AlarmHistoryItems"]
+        describe = deployed.account.client("cloudwatch").describe_alarm_history
+        done = describe(AlarmName=alarm["AlarmName"], HistoryItemType="Action")
         said = f"Successfully executed action {alarm['AlarmActions'][0]}"
-        assert [one["HistorySummary"] for one in done[:2]] == [said, said]
+        summaries = [one["HistorySummary"] for one in done["AlarmHistoryItems"]]
+        assert summaries[:2] == [said, said]
         # --- half a threshold
         if metric.endswith("Latency"):
             TROUBLES[metric](deployed, watched, alarm["Threshold"] * 0.5)

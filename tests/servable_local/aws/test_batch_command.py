@@ -88,11 +88,8 @@ def test_a_job_reads_and_writes_what_the_call_says_with_the_deployed_model(
     (model,) = deployed.client("sagemaker").list_models()["Models"]
     deployed.put("other/a.csv", b"1,2\n3,4\n")
     bucket = f"s3://{deployed.bucket}"
-    for path, limit, notes in (
-        ("elsewhere/", None, ["in", "out"]),
-        ("out/day/", None, ["in"]),
-        ("out/", "1", ["in"]),
-    ):
+    paths = [("elsewhere/", None, ["in", "out"]), ("out/day/", None, ["in"]), ("out/", "1", ["in"])]
+    for path, limit, notes in paths:
         trial = ["--limit", limit] if limit else []
         code, output, errors = batch(
             "--input", f"{bucket}/other/", "--output", f"{bucket}/{path}", *trial
@@ -107,10 +104,8 @@ def test_a_job_reads_and_writes_what_the_call_says_with_the_deployed_model(
         assert request["TransformOutput"]["S3OutputPath"] == target
         lines = [f"note: the role of nightly can access only {bucket}/{own}/" for own in notes]
         lines += [f"a copy of the first 1 rows is in {source}"] * bool(limit)
-        assert errors.splitlines() == [
-            *lines,
-            f"{job} writes to {target}; Ctrl-C leaves it running",
-        ]
+        lines.append(f"{job} writes to {target}; Ctrl-C leaves it running")
+        assert errors.splitlines() == lines
         assert (code, output.splitlines()[0]) == (0, "job: Completed")
     (copy,) = deployed.keys("out/servable-trial/")
     assert deployed.read(copy) == b"1,2\n"
@@ -164,12 +159,10 @@ def test_what_cannot_be_done_in_the_account_is_told(
     text = (deployed.root / "environments" / "rows.toml").read_text()
     text = text.replace('name = "numbers"', 'name = "other"')
     other = deployed.root / "environments" / "other.toml"
+    nobodys = text.replace(f'account = "{deployed.account}"', 'account = "000000000000"')
     for written, problem in (
         (text, "the stack other-endpoint is not deployed"),
-        (
-            text.replace(f'account = "{deployed.account}"', 'account = "000000000000"'),
-            f"these credentials belong to account {deployed.account}",
-        ),
+        (nobodys, f"these credentials belong to account {deployed.account}"),
     ):
         other.write_text(written)
         with pytest.raises(SystemExit, match="2"):

@@ -148,9 +148,8 @@ def test_the_log_of_a_failed_job_names_what_failed(table: Table) -> None:
         watch.shown["TransformJobStatus"] = "Stopped"  # it reads no log
         assert watch.fetch_result(table.environment).failed == ()
     table.logs.assert_no_pending_responses()
-    assert [(each.place, each.kind) for each in result.failed] == [
-        (f"{table.bucket}/in/a.csv", "ClientError: 400")
-    ]
+    failed = [(each.place, each.kind) for each in result.failed]
+    assert failed == [(f"{table.bucket}/in/a.csv", "ClientError: 400")]
     assert (result.status, result.reason) == ("Failed", "ClientError")
     # --- without a log, and where it may not be read
     watch = table.watch(TransformJobStatus="Failed")
@@ -219,9 +218,8 @@ def test_the_progress_counts_the_objects_that_have_their_result(table: Table) ->
     )
     waits = "; 3 h 0 min; each object's result is written when all its rows are done"
     assert watch._describe_progress(set()) == f"InProgress: 0 of 2 objects, 0 of 4 rows{waits}"
-    assert watch._describe_progress({"a.csv", "b.csv"}).endswith(
-        f"2 of 2 objects, 4 of 4 rows{waits}"
-    )
+    done = watch._describe_progress({"a.csv", "b.csv"})
+    assert done.endswith(f"2 of 2 objects, 4 of 4 rows{waits}")
     watch._rows.pop("b.csv")
     del watch.shown["TransformStartTime"]
     assert watch._describe_progress({"a.csv"}) == (
@@ -250,9 +248,8 @@ def test_an_answer_that_never_comes_leaves_the_job_unknown(table: Table) -> None
     table.put(in_a=b"1\n")
     watch = table.watch()
     table.lose("DescribeTransformJob", TIMEOUT, 100)
-    with pytest.raises(
-        UnknownJobError, match=f"cannot read the state of {JOB}.*servable batch --attach"
-    ):
+    message = f"cannot read the state of {JOB}.*servable batch --attach"
+    with pytest.raises(UnknownJobError, match=message):
         watch._describe()
 
 
@@ -260,9 +257,8 @@ def test_a_refused_start_is_an_error_and_a_lost_one_is_unknown(table: Table) -> 
     table.put(in_a=b"1\n")
     refusal = ClientError({"Error": {"Code": "AccessDenied"}}, "CreateTransformJob")
     table.lose("CreateTransformJob", refusal, 1)
-    with pytest.raises(
-        BatchError, match=f"{JOB} cannot be started: .*sagemaker:CreateTransformJob"
-    ):
+    message = f"{JOB} cannot be started: .*sagemaker:CreateTransformJob"
+    with pytest.raises(BatchError, match=message):
         TransformWatch(table.account, JOB, "", request=table.request())
     table.lose("CreateTransformJob", TIMEOUT, 100)
     with pytest.raises(UnknownJobError, match="which may still be running"):
@@ -284,8 +280,6 @@ def test_a_local_aws_that_has_ended_took_the_job_with_it(
 
 
 # --- objects
-
-
 def test_the_input_is_the_objects_below_the_prefix(table: Table) -> None:
     with pytest.raises(BatchError, match=f"s3://{table.bucket}/in/: found no objects"):
         TransformObjects(table.s3, table.request())
@@ -320,10 +314,8 @@ def test_one_result_that_cannot_be_counted_leaves_the_sum_unknown(table: Table) 
     table.put(in_a=b"1\n", in_b=b"1\n", out_a=b'{"predictions": [1]}', out_b=b'{"outputs": [1]}')
     sent = table.request(gives={"Accept": "application/json"}) | {"BatchStrategy": "MultiRecord"}
     objects = TransformObjects(table.s3, sent)
-    assert (
-        objects.count_output_records(["a.csv"]),
-        objects.count_output_records(["a.csv", "b.csv"]),
-    ) == (1, None)
+    counted = [objects.count_output_records(names) for names in (["a.csv"], ["a.csv", "b.csv"])]
+    assert counted == [1, None]
 
 
 def test_a_trial_copies_the_first_rows_with_the_batch_s_key(table: Table) -> None:

@@ -39,12 +39,11 @@ class Sleeper:
     def model(self, name: str, content: bytes) -> None:
         url = self.account.put_archive(content, f"{name}.tar.gz")
         image = {"Image": "tensorflow-inference:2.20-cpu", "ModelDataUrl": url}
-        self.sagemaker.create_model(
-            ModelName=name, ExecutionRoleArn=self.role, PrimaryContainer=image
-        )
+        given = {"ExecutionRoleArn": self.role, "PrimaryContainer": image}
+        self.sagemaker.create_model(ModelName=name, **given)
 
     def configure(self, name: str, **other: Any) -> None:
-        variant = {"VariantName": "primary", "InstanceType": "ml.m5.large"}
+        variant: dict[str, Any] = {"VariantName": "primary", "InstanceType": "ml.m5.large"}
         variant |= {"InitialInstanceCount": 1, "ManagedInstanceScaling": SCALING}
         variant |= other.pop("variant", {})
         request = {"ExecutionRoleArn": self.role, "ProductionVariants": [variant]} | other
@@ -52,17 +51,17 @@ class Sleeper:
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, **request)
 
     def create(self, *, memory_mb: int = 4096, copies: int = 1, name: str = "ranker") -> None:
-        given = {"InferenceComponentName": name, "EndpointName": "sleeper"}
+        given: dict[str, Any] = {"InferenceComponentName": name, "EndpointName": "sleeper"}
         given |= {"Specification": specified("ranker", memory_mb)}
         create = self.sagemaker.create_inference_component
         create(**given, RuntimeConfig={"CopyCount": copies})
         self.settled()
 
-    def scale(self, copies: int) -> None:
-        self.sagemaker.update_inference_component_runtime_config(
-            **NAME, DesiredRuntimeConfig={"CopyCount": copies}
-        )
-        self.settled()
+    def scale(self, copies: int, *, wait: bool = True) -> None:
+        update = self.sagemaker.update_inference_component_runtime_config
+        update(**NAME, DesiredRuntimeConfig={"CopyCount": copies})
+        if wait:
+            self.settled()
 
     def settled(self) -> None:
         working = ("Creating", "Updating")
@@ -86,10 +85,8 @@ class Sleeper:
 
     def invoke(self, component: str | None = "ranker") -> bytes:
         named = {} if component is None else {"InferenceComponentName": component}
-        answer = self.account.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName="sleeper", Body=b"x", **named
-        )
-        return bytes(answer["Body"].read())
+        invoke = self.account.client("sagemaker-runtime").invoke_endpoint
+        return bytes(invoke(EndpointName="sleeper", Body=b"x", **named)["Body"].read())
 
     def minutes(self, count: int) -> None:
         self.clock.advance(seconds=60 * count)
@@ -126,9 +123,7 @@ def test_a_component_answers_who_names_it_and_sleeps_at_zero_copies(sleeper: Sle
     sleeper.minutes(EMPTY_MINUTES + 1)
     endpoint = sleeper.account.hosting.endpoints.find("sleeper")
     endpoint.instance_faults = InstanceFaults(start_seconds=300)
-    sleeper.sagemaker.update_inference_component_runtime_config(
-        **NAME, DesiredRuntimeConfig={"CopyCount": 1}
-    )
+    sleeper.scale(1, wait=False)
     sleeper.minutes(4)
     before = sleeper.copies
     sleeper.minutes(2)
@@ -165,16 +160,18 @@ def test_a_component_or_a_configuration_that_cannot_be_is_refused(sleeper: Sleep
 
 def test_a_new_specification_serves_when_its_copies_do(sleeper: Sleeper) -> None:
     sleeper.create()
-    sleeper.model("broken", b"BROKEN")
-    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("broken", 1024))
-    sleeper.settled()
-    shown = sleeper.component()
-    assert "did not answer its ping" in shown["FailureReason"]
-    assert b"first" in sleeper.invoke()
-    sleeper.model("second", b"second")
-    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("second", 1024))
-    sleeper.settled()
-    assert (b"second" in sleeper.invoke(), sleeper.copies) == (True, (1, 1))
+    update = sleeper.sagemaker.update_inference_component
+    for name, content, answers in (
+        ("broken", b"BROKEN", b"first"),
+        ("second", b"second", b"second"),
+    ):
+        sleeper.model(name, content)
+        update(**NAME, Specification=specified(name, 1024))
+        sleeper.settled()
+        assert answers in sleeper.invoke()
+        if name == "broken":
+            assert "did not answer its ping" in sleeper.component()["FailureReason"]
+    assert sleeper.copies == (1, 1)
 
 
 @pytest.mark.long
@@ -244,13 +241,10 @@ def stack(archive: str, *, memory_mb: int = 1024) -> dict[str, Any]:
     variant["ManagedInstanceScaling"] = SCALING
     needs = {"ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb}}
     resources["Component"] = resource(
-        "SageMaker::InferenceComponent",
-        InferenceComponentName="ranker",
-        EndpointName=get("Endpoint", "EndpointName"),
-        VariantName="primary",
+        "SageMaker::InferenceComponent", **NAME, EndpointName=get("Endpoint", "EndpointName"),
+        VariantName="primary", RuntimeConfig={"CopyCount": 1},
         Specification={"ModelName": get("Model", "ModelName"), **needs},
-        RuntimeConfig={"CopyCount": 1},
-    )
+    )  # fmt: skip
     return template
 
 
@@ -270,9 +264,8 @@ def test_cloudformation_deploys_a_component(account: Account, clock: ManualClock
     shown = account.client("sagemaker").describe_inference_component(**NAME)
     third = account.delete()
     left = [kind for kind, _ in account.inventory() if "SageMaker" in kind]
-    assert (first, made, second, third) == (
-        "CREATE_COMPLETE", ["ranker"], "UPDATE_COMPLETE", "DELETE_COMPLETE",
-    )  # fmt: skip
+    assert (first, second, third) == ("CREATE_COMPLETE", "UPDATE_COMPLETE", "DELETE_COMPLETE")
+    assert made == ["ranker"]
     needs = shown["Specification"]["ComputeResourceRequirements"]
     assert (needs["MinMemoryRequiredInMb"], line["message"], left) == (2048, "own", [])
 

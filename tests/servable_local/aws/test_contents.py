@@ -184,10 +184,8 @@ def test_an_upload_without_room_is_rejected_at_once_and_leaves_nothing(
         s3.put_object(Bucket=BUCKET, Key="large", Body=bytes(20 * MIB))
     error = caught.value.response["Error"]
     assert error["Code"] == "InternalError"
-    assert error["Message"] == (
-        f"the object cannot be stored in {small_disk}: No space left on device; make room in {small_disk}, "
-        "then send it again"
-    )
+    remedy = f"No space left on device; make room in {small_disk}, then send it again"
+    assert error["Message"] == f"the object cannot be stored in {small_disk}: {remedy}"
     assert caught.value.response["ResponseMetadata"]["RetryAttempts"] == 0
     assert used(small_disk) == 0
     s3.put_object(Bucket=BUCKET, Key="small", Body=bytes(MIB))

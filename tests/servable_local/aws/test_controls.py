@@ -42,12 +42,10 @@ class Region:
     def __init__(self) -> None:
         self.faults = [Faults() for _ in range(3)]
         self.shortage = Shortage()
-        self.ranker = SimpleNamespace(
-            overhead_seconds=0.0,
-            instance_faults=InstanceFaults(),
-            fleet=self._fleet(*self.faults[:2]),
-            rollout=SimpleNamespace(fleet=self._fleet(self.faults[2])),
-        )
+        both = [self._fleet(*faults) for faults in (self.faults[:2], self.faults[2:])]
+        fleets = {"fleet": both[0], "rollout": SimpleNamespace(fleet=both[1])}
+        none = {"overhead_seconds": 0.0, "instance_faults": InstanceFaults()}
+        self.ranker: Any = SimpleNamespace(**none, **fleets)
         self.asked: list[tuple[str, str]] = []
         self.controls = Controls(ManualClock(), self._target)
 

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pytest
 
 from infra.catalog.metrics import load_log_filters
 from servable_local.aws.moto_patches.log_patterns import compile_pattern
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.long
 
 _APP = "import time\ndef app(environ, start_response):\n    time.sleep(60)\n"
 _BOOTED = re.compile(r"Booting worker with pid: (\d+)")
-_DEADLINE_SECONDS = 30
 
 
 def gunicorn_log(folder: Path) -> list[str]:
@@ -36,13 +35,10 @@ def gunicorn_log(folder: Path) -> list[str]:
     (folder / "sleeper.py").write_text(_APP)
     log, address = folder / "log", folder / "socket"
     command = [sys.executable, "-m", "gunicorn", "--bind", f"unix:{address}", "--timeout", "1"]
+    own = {**os.environ, "HOME": str(folder)}  # it keeps a control socket there
     with log.open("w") as written:
-        running = subprocess.Popen(
-            [*command, "sleeper:app"],
-            cwd=folder,
-            env={**os.environ, "HOME": str(folder)},  # it keeps a control socket there
-            stderr=written,
-        )
+        command += ["sleeper:app"]
+        running = subprocess.Popen(command, cwd=folder, env=own, stderr=written)
     try:
         _wait(log, 1)
         with socket.socket(socket.AF_UNIX) as caller:
@@ -52,19 +48,14 @@ def gunicorn_log(folder: Path) -> list[str]:
         _wait(log, 3)
     finally:
         running.terminate()
-        running.wait(_DEADLINE_SECONDS)
+        running.wait(30)
     return log.read_text().splitlines()
 
 
 def _wait(log: Path, workers: int) -> int:
     """The process id of the worker that was started as the so-manieth."""
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        found = _BOOTED.findall(log.read_text())
-        if len(found) >= workers:
-            return int(found[workers - 1])
-        time.sleep(0.05)
-    raise AssertionError(f"no worker {workers} in:\n{log.read_text()}")
+    until(lambda: len(_BOOTED.findall(log.read_text())) >= workers)
+    return int(_BOOTED.findall(log.read_text())[workers - 1])
 
 
 GROUP = "/aws/sagemaker/Endpoints/ranker"
@@ -76,10 +67,8 @@ PYTHON = "[2026-11-21 12:00:00 +0000] [30] [ERROR]"
 
 
 def access(status: int, request: str = "POST /invocations") -> str:
-    return (
-        f'169.254.178.2 - - [21/Nov/2026:12:00:00 +0000] "{request} HTTP/1.1" {status} 66 "-" '
-        '"AHC/2.0"'
-    )
+    at = "[21/Nov/2026:12:00:00 +0000]"
+    return f'169.254.178.2 - - {at} "{request} HTTP/1.1" {status} 66 "-" "AHC/2.0"'
 
 
 # {line: the counter that it belongs to; None: no counter}
@@ -104,11 +93,7 @@ LINES = {
 
 
 def counters(line: str) -> list[str]:
-    return [
-        log_filter.metric
-        for log_filter in load_log_filters()
-        if compile_pattern(log_filter.pattern)(line)
-    ]
+    return [one.metric for one in load_log_filters() if compile_pattern(one.pattern)(line)]
 
 
 def test_a_line_is_counted_once_where_it_belongs() -> None:

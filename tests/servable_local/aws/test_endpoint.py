@@ -61,11 +61,8 @@ def test_an_update_makes_the_new_before_it_removes_the_old(
     account.deploy(serving(account.put_archive(new, "new")))
     ends = ("UPDATE_COMPLETE", "DELETE_COMPLETE")
     assert [event for event in account.events()[count:] if event[1] in ends] == [
-        ("Model", "UPDATE_COMPLETE"),
-        ("Config", "UPDATE_COMPLETE"),
-        ("Endpoint", "UPDATE_COMPLETE"),
-        ("Config", "DELETE_COMPLETE"),
-        ("Model", "DELETE_COMPLETE"),
+        *((name, "UPDATE_COMPLETE") for name in ("Model", "Config", "Endpoint")),
+        *((name, "DELETE_COMPLETE") for name in ("Config", "Model")),
         ("stack", "UPDATE_COMPLETE"),
     ]
     assert _ask(account)["archive"] == new.decode()
@@ -111,11 +108,8 @@ def _two_variants(account: Account, weights: tuple[int, int]) -> None:
 
 def test_requests_go_to_the_target_variant_or_in_proportion_to_weights(account: Account) -> None:
     _two_variants(account, (1, 0))
-    assert _ask(account, TargetVariant="second")["variables"] == {
-        "WHO": "second",
-        "SAGEMAKER_TFS_VERSION": "2.20",
-    }
-
+    variables = {"WHO": "second", "SAGEMAKER_TFS_VERSION": "2.20"}
+    assert _ask(account, TargetVariant="second")["variables"] == variables
     _two_variants(account, (3, 1))
     runtime = account.client("sagemaker-runtime")
     answers = [runtime.invoke_endpoint(EndpointName="ranker", Body=b"x") for _ in range(8)]

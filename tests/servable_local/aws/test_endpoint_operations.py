@@ -1,4 +1,4 @@
-"""What creates, updates and scales an endpoint, by its state. No server and no container runs."""
+"""What creates, updates, tags and scales an endpoint, by its state: without a server, and one in service."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
@@ -15,6 +16,7 @@ from servable_local.aws.scaling.service import INSTANCES, RegionalScaling
 from servable_scaling.scalable_target import ScaledTarget
 from tests.servable_local.aws.boto_members import scalable, tracking
 from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
+from tests.servable_local.aws.local_account import Account, refused
 
 VARIANT = {"VariantName": "primary", "DesiredWeight": 0.5, "DesiredInstanceCount": 3}
 
@@ -88,30 +90,24 @@ def test_an_endpoint_that_cannot_be_is_not_made(hosted: Hosted) -> None:
 
 
 def test_an_endpoint_in_progress_takes_no_change(hosted: Hosted, tmp_path: Path) -> None:
-    cases: list[tuple[str, dict[str, Any]]] = [
-        ("update_endpoint", {"EndpointConfigName": "second"}),
-        ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [VARIANT]}),
-    ]
-    for operation, given in cases:
-        hosted = Hosted(hosted.case.another())
-        hosted.case.update(blue_green(ALL_AT_ONCE))
-        message = hosted.refusal(operation, **given)
-        assert message == 'Cannot update in-progress endpoint "arn:ranker".'
-
     failed = Case(tmp_path)
     failed.error = RuntimeError("x")
     failed.created()
-    given = {"DesiredWeightsAndCapacities": [VARIANT]}
-    message = Hosted(failed).refusal("update_endpoint_weights_and_capacities", **given)
-    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
+    hosted.case.update(blue_green(ALL_AT_ONCE))
+    weighed = {"DesiredWeightsAndCapacities": [VARIANT]}
+    messages = {
+        hosted.refusal("update_endpoint", EndpointConfigName="second"),
+        hosted.refusal("update_endpoint_weights_and_capacities", **weighed),
+        Hosted(failed).refusal("update_endpoint_weights_and_capacities", **weighed),
+    }
+    assert messages == {'Cannot update in-progress endpoint "arn:ranker".'}
 
 
 def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
     changes = [VARIANT, {"VariantName": "shadow", "DesiredWeight": 0.25}]
     hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=changes)
-    variants = [
-        (one.name, one.weight, one.instances.desired) for one in hosted.case.fleet.list_variants()
-    ]
+    shown = hosted.case.fleet.list_variants()
+    variants = [(one.name, one.weight, one.instances.desired) for one in shown]
     assert variants == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
 
 
@@ -132,13 +128,10 @@ def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and
 
 
 def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(hosted: Hosted) -> None:
-    retained = {"RetainAllVariantProperties": True}
+    retained: dict[str, Any] = {"RetainAllVariantProperties": True}
     but_weights = {"ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]}
-    for given, kept in [
-        ({}, (1.0, 4)),
-        (retained, (0.5, 3)),
-        (retained | but_weights, (1.0, 3)),
-    ]:
+    cases = [(dict[str, Any](), (1.0, 4)), (retained, (0.5, 3)), (retained | but_weights, (1.0, 3))]
+    for given, kept in cases:
         hosted = Hosted(hosted.case.another())
         endpoint = hosted.case.endpoint
         hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
@@ -164,8 +157,6 @@ def test_a_scaled_variant_keeps_its_type(hosted: Hosted) -> None:
 
 
 # --- definitions of the account
-
-
 def test_a_definition_is_found_in_any_case_of_its_name() -> None:
     models = Register[StoredDefinition]("model", "arn:{}".format)
     arn = models.name_new("Ranker")
@@ -181,8 +172,6 @@ def test_a_definition_is_found_in_any_case_of_its_name() -> None:
 
 
 # --- what scales the endpoint
-
-
 class Scaled:
     """The endpoint's variant as a scalable target."""
 
@@ -198,8 +187,8 @@ class Scaled:
 
     def put_policy(self, arn: str = "arn:policy") -> None:
         given = {"PolicyName": "track", "PolicyType": "TargetTrackingScaling", **scalable()}
-        given |= {"TargetTrackingScalingPolicyConfiguration": tracking(4)}
-        self.scaling.put_policy(arn, self.key, given)
+        configured = {"TargetTrackingScalingPolicyConfiguration": tracking(4)}
+        self.scaling.put_policy(arn, self.key, given | configured)
 
 
 @pytest.fixture
@@ -230,9 +219,8 @@ def test_a_policy_is_put_again_deleted_and_goes_with_its_target(scaled: Scaled) 
 def test_a_target_is_moved_inside_its_bounds_or_has_failed(scaled: Scaled) -> None:
     scaled.registered.scaler.register(1, 2, scaled.registered.scaler.target.suspended)
     scaled.scaling.enforce_bounds(scaled.key)
-    assert scaled.scaling.activities[-1][1].describe("1")["Description"] == (
-        "Setting desired instance count to 2."
-    )
+    shown = scaled.scaling.activities[-1][1].describe("1")
+    assert shown["Description"] == "Setting desired instance count to 2."
 
     scaled = Scaled(scaled.case.another())
     scaler, at = scaled.registered.scaler, scaled.scaling.now()
@@ -265,3 +253,58 @@ def test_what_serves_nothing_is_not_scaled(scaled: Scaled, tmp_path: Path) -> No
     ]:
         assert find(key) is None
     assert Scaled(Case(tmp_path)).scaling._find_variant(Scaled.key) is None
+
+
+@pytest.fixture
+def sagemaker(ranker: Account) -> Any:
+    return ranker.client("sagemaker")
+
+
+def variant(sagemaker: Any) -> dict[str, Any]:
+    (found,) = sagemaker.describe_endpoint(EndpointName="ranker")["ProductionVariants"]
+    return dict(found)
+
+
+def test_an_endpoint_and_its_model_are_listed_and_its_tags_replaced(sagemaker: Any) -> None:
+    arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
+    sagemaker.add_tags(
+        ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    )
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "3"}])
+    added = {tag["Key"]: tag["Value"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]}
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["a", "absent"])
+    kept = [tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]]
+    assert (added["a"], added["b"], "a" in kept, "b" in kept) == ("3", "2", False, True)
+
+    group = sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    arn = group["ModelPackageGroupArn"]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}])
+    added = sagemaker.list_tags(ResourceArn=arn)["Tags"]
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["a"])
+    left = sagemaker.list_tags(ResourceArn=arn)["Tags"]
+    assert (added, left) == ([{"Key": "a", "Value": "1"}], [])
+
+    (found,) = sagemaker.list_endpoints()["Endpoints"]
+    assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
+    assert found["EndpointArn"].endswith(":endpoint/ranker")
+    assert "Could not find endpoint" in refused(sagemaker.describe_endpoint, EndpointName="absent")
+    (model,) = sagemaker.list_models()["Models"]
+    shown = sagemaker.describe_model(ModelName=model["ModelName"])
+    again = {key: shown[key] for key in ("ModelName", "ExecutionRoleArn", "PrimaryContainer")}
+    assert "already existing model" in refused(sagemaker.create_model, **again)
+
+
+def test_a_variants_weight_is_changed(sagemaker: Any, clock: ManualClock) -> None:
+    change = {"VariantName": "primary", "DesiredWeight": 0.25}
+    update = sagemaker.update_endpoint_weights_and_capacities
+    update(EndpointName="ranker", DesiredWeightsAndCapacities=[change])
+    described = sagemaker.describe_endpoint(EndpointName="ranker")
+    assert described["EndpointStatus"] == "Updating"
+    assert "PendingDeploymentSummary" not in described
+    clock.advance(seconds=TICK_SECONDS)
+    found = variant(sagemaker)
+    assert (found["CurrentWeight"], found["CurrentInstanceCount"]) == (0.25, 2)
+    assert sagemaker.describe_endpoint(EndpointName="ranker")["EndpointStatus"] == "InService"
+    change = {"VariantName": "absent", "DesiredWeight": 1}
+    message = refused(update, EndpointName="ranker", DesiredWeightsAndCapacities=[change])
+    assert message == "Variant absent does not exist."

@@ -8,8 +8,7 @@ import pytest
 
 from servable_local.aws.loopback import Access, Loopback
 from tests.servable_local.aws.deployed_templates import alarm, serving
-from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.topic_inbox import Queue, TopicInbox
+from tests.servable_local.aws.local_account import Account, Queue, TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
 STATE = "SageMaker Endpoint State Change"
@@ -67,10 +66,9 @@ def test_an_event_that_event_bridge_does_not_take_is_printed(
 
     monkeypatch.setattr(Access, "client", refuses)
     aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
-    given: dict[str, Any] = {"source": "s", "detail": {}, "at": datetime(2026, 11, 23)}
-    aws.send_event(kind="State Change", resources=["a", "b"], **given)
+    aws.send_event("s", "State Change", {}, "a", datetime(2026, 11, 23))
     printed = capsys.readouterr().err
-    assert "EventBridge did not accept State Change of a, b" in printed
+    assert "EventBridge did not accept State Change of a\n" in printed
     assert "OSError: closed" in printed
 
 

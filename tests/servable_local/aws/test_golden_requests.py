@@ -72,12 +72,9 @@ class Scheduled:
         (published,) = line["_aws"]["CloudWatchMetrics"]
         ((*names,),) = published["Dimensions"]
         (metric,) = published["Metrics"]
-        datum = {
-            "MetricName": metric["Name"],
-            "Dimensions": named(**{name: line[name] for name in names}),
-            "Value": line[metric["Name"]],
-            "Timestamp": self._clock.now(),
-        }
+        dimensions = named(**{name: line[name] for name in names})
+        datum = {"MetricName": metric["Name"], "Dimensions": dimensions}
+        datum |= {"Value": line[metric["Name"]], "Timestamp": self._clock.now()}
         put = self.client("cloudwatch").put_metric_data
         put(Namespace=published["Namespace"], MetricData=[datum])
 
@@ -150,11 +147,8 @@ def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any
     alarms = of_kind(templates[0], "AWS::CloudWatch::Alarm").values()
     (alarm,) = (one for one in alarms if one["AlarmName"] == "updates-canary-golden-requests")
     (function,) = of_kind(templates[0], "AWS::Lambda::Function")
-    assert (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"]) == (
-        "AWS/Lambda",
-        "Errors",
-        0,
-    )
+    shown = (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"])
+    assert shown == ("AWS/Lambda", "Errors", 0)
     assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": {"Ref": function}}]
     (action,) = alarm["AlarmActions"]
     assert action["Ref"].startswith("AlarmTopic")

@@ -9,10 +9,14 @@ import pytest
 from servable_local.aws.sagemaker import published_metrics
 from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.container_stand_in import MISTAKE, StandIn
-from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.rollout_cells import measure, predicted
-from tests.servable_local.aws.synthesised import DeployedNames, is_baking, synthesise
-from tests.servable_local.aws.topic_inbox import TopicInbox
+from tests.servable_local.aws.local_account import Account, TopicInbox
+from tests.servable_local.aws.synthesised import (
+    DeployedNames,
+    is_baking,
+    measure,
+    predicted,
+    synthesise,
+)
 from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
@@ -107,10 +111,8 @@ def test_while_it_bakes_the_canary_takes_its_share(updates: Updates) -> None:
     assert update.endpoint()["EndpointStatus"] == "Updating"
     pending = update.endpoint()["PendingDeploymentSummary"]
     (variant,) = pending["ProductionVariants"]
-    assert variant["VariantStatus"][0]["StatusMessage"] == (
-        "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
-        "of 1 instance(s)."
-    )
+    said = "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity"
+    assert variant["VariantStatus"][0]["StatusMessage"] == f"{said} of 1 instance(s)."
     assert update.answered_by(8).count(update.new) == 4
     cloudwatch = update.deployed.account.client("cloudwatch")
     metrics = cloudwatch.list_metrics(MetricName="Invocations")["Metrics"]

@@ -65,14 +65,10 @@ class Past:
             (placed,) = list_placements(environment)
             container = placed.settings.model_dump(mode="json", exclude_none=True)
         variant = {
-            "variant": "primary",
-            "model": "ranker",
-            "archive": self.account.put_archive(archive, f"{name}.tar.gz"),
+            "variant": "primary", "model": "ranker", "tensorflow": "2.20", "model_gib": 0.001,
+            "archive": self.account.put_archive(archive, f"{name}.tar.gz"), "container": container,
             "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:x",
-            "tensorflow": "2.20",
-            "model_gib": 0.001,
-            "container": container,
-        }
+        }  # fmt: skip
         said = {"stack": STACK, "settings": settings, "overrides": {}, "variants": [variant]}
         fingerprint = hashlib.sha256(json.dumps(said).encode()).hexdigest()
         done = recording.complete_record({**said, "fingerprint": fingerprint}, self.project)
@@ -241,9 +237,8 @@ def test_an_image_or_an_archive_that_is_gone_is_refused_with_the_reason(past: Pa
     past.remove(name)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):
         past.restored(first)
-    past.account.client("s3").put_bucket_versioning(
-        Bucket=f"archives-{past.account.number}", VersioningConfiguration={"Status": "Enabled"}
-    )
+    bucket, kept = f"archives-{past.account.number}", {"Status": "Enabled"}
+    past.account.client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration=kept)
     past.account.put_archive(ARCHIVE, f"{name}.tar.gz")
     past.remove(name)
     with pytest.raises(PackagingError, match="the bucket still has its version"):
@@ -275,9 +270,9 @@ def test_acceptances_of_nothing_are_dropped(past: Past, monkeypatch: pytest.Monk
 
     def first_only(loaded: ValidFile) -> list[Finding]:
         said = {"problem": "accepts a finding that does not exist", "remedy": "remove it"}
-        of = {"rule": "acknowledge-nothing", "file": loaded.file, **said}
-        key = f"acknowledge.{next(iter(loaded.environment.acknowledge))}"
-        return [Finding(severity=Severity.ERROR, key=key, **of)]
+        of: dict[str, Any] = {"rule": "acknowledge-nothing", "file": loaded.file, **said}
+        keys = [f"acknowledge.{name}" for name in loaded.environment.acknowledge]
+        return [Finding(severity=Severity.ERROR, key=key, **of) for key in keys[:1]]
 
     monkeypatch.setattr(restoring, "check", first_only)
     found = past.restored(past.found()[0])

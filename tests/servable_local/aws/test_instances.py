@@ -33,9 +33,7 @@ class Container:
 def instances(serving: int, *types: str, **more: Any) -> VariantInstances:
     """So many of the first type serve."""
     started: Any = Container
-    found = VariantInstances(
-        containers=[], desired=0, start=started, types=types or (FIRST,), **more
-    )
+    found = VariantInstances([], 0, started, types or (FIRST,), **more)
     found.set_initial_count(serving)
     return found
 
@@ -165,9 +163,8 @@ def test_retaining_keeps_the_count() -> None:
 def test_requests_go_to_containers_in_turns_or_to_the_idlest() -> None:
     found = instances(2, most_containers=2)
     picked = [found.pick() for _ in range(4)]
-    assert (picked[0] is picked[2], picked[1] is picked[3], picked[0] is picked[1]) == (
-        True, True, False,
-    )  # fmt: skip
+    same = [picked[one] is picked[other] for one, other in ((0, 2), (1, 3), (0, 1))]
+    assert same == [True, True, False]
 
     found = instances(3, most_containers=3, least_outstanding=True)
     for container, busy in zip(found.containers, (2, 0, 1), strict=True):

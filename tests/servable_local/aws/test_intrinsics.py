@@ -128,8 +128,6 @@ def test_what_has_no_answer_is_a_sentence(value: Any, problem: str) -> None:
 
 
 # --- the text of a template
-
-
 def test_yaml_with_short_forms_is_json_with_the_long_ones() -> None:
     text = """
         Conditions: {Big: !Equals [!Ref Size, "4"]}
@@ -280,8 +278,6 @@ def test_ref_answers_a_parameter_by_its_type() -> None:
 
 
 # --- the order of creation
-
-
 def test_a_resource_waits_for_what_it_names_and_depends_on() -> None:
     declaration = {
         "DependsOn": ["A"],

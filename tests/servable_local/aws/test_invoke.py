@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -17,14 +17,6 @@ from tests.servable_local.aws.boto_members import named, until
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
-
-
-@pytest.fixture(scope="module")
-def ranker(accounts: Account) -> Account:
-    """One for all who only ask."""
-    account = accounts.another()
-    account.deploy(serving(account.put_archive(b"a")))
-    return account
 
 
 def _invoke(account: Account, body: bytes = b"x", **more: str) -> Any:
@@ -79,7 +71,7 @@ def test_a_body_has_at_most_6_291_456_bytes_or_as_many_as_the_file_acknowledges(
 
 
 def test_what_sagemaker_refuses_is_said(ranker: Account) -> None:
-    long = {"CustomAttributes": "a" * 1025}
+    long: dict[str, Any] = {"CustomAttributes": "a" * 1025}
     told = _error(ranker, **long)["Error"]
     assert told["Code"] == "ValidationError"
     assert "Value at 'customAttributes' failed to satisfy constraint" in told["Message"]
@@ -106,10 +98,8 @@ class Queue:
 
     def submit(self, key: str = "in/1", **more: Any) -> dict[str, Any]:
         given = {"InputLocation": f"s3://{self.bucket}/{key}"} if key else {}
-        answer: dict[str, Any] = self.account.client("sagemaker-runtime").invoke_endpoint_async(
-            EndpointName="ranker", **given | more
-        )
-        return answer
+        invoke = self.account.client("sagemaker-runtime").invoke_endpoint_async
+        return dict(invoke(EndpointName="ranker", **given | more))
 
     def read(self, location: str) -> bytes:
         key, s3 = location.removeprefix(f"s3://{self.bucket}/"), self.account.client("s3")
@@ -267,9 +257,10 @@ class Run:
 
     def __init__(self, status: int = 200, answer: bytes = b"0.5", *, missing: bool = False,
                  headers: dict[str, str] = HEADERS, **output: Any) -> None:  # fmt: skip
-        self.aws: Any = Aws()
+        aws = Aws()
+        self.aws, self.messages = cast(Any, aws), aws.messages
         if missing:
-            self.aws.objects.clear()
+            aws.objects.clear()
         self.asked: list[bytes] = []
         self.counted: list[str] = []
         given = {name: value for name, value in (OUTPUT | output).items() if value is not None}
@@ -284,7 +275,7 @@ class Run:
 
     @property
     def message(self) -> tuple[str, dict[str, Any]]:
-        (message,) = self.aws.messages
+        (message,) = self.messages
         return message
 
     @property

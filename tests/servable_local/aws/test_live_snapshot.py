@@ -185,8 +185,6 @@ def test_what_cannot_be_read_is_noted_or_ends_the_adoption(account: LocalAccount
 
 
 # --- what the answers of AWS mean
-
-
 def test_an_address_of_model_data_is_one_of_s3() -> None:
     host = "s3.us-east-1.amazonaws.com"
     for address, url in [

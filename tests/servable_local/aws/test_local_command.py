@@ -123,8 +123,6 @@ def test_a_folder_of_another_user_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 # --- `servable-local`: the program of the local AWS alone
-
-
 def test_a_command_to_type_begins_as_this_one_was_started(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -165,8 +163,6 @@ def test_it_imports_nothing_of_servable() -> None:
 
 
 # --- what both print
-
-
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalAws:
     """The local AWS that `up` starts and `status` finds."""

@@ -114,9 +114,8 @@ def test_files_under_a_prefix_become_the_archive_that_they_would_have_been(tmp_p
     write_archive(S3(), "b", "m/", tmp_path / "a.tar.gz")
     with tarfile.open(tmp_path / "a.tar.gz", "r:gz") as tar:
         contents = {name: tar.extractfile(name) for name in tar.getnames()}
-        assert {name: file.read() for name, file in contents.items() if file} == {
-            "a.txt": b"first", "sub/b.txt": b"second!",
-        }  # fmt: skip
+        found = {name: file.read() for name, file in contents.items() if file}
+        assert found == {"a.txt": b"first", "sub/b.txt": b"second!"}
 
 
 def test_a_model_package_gives_what_the_container_does_not_set() -> None:
@@ -130,12 +129,8 @@ def test_a_model_package_gives_what_the_container_does_not_set() -> None:
     registry = SimpleNamespace(describe_model_package=describe)
     aws: Any = SimpleNamespace(client=lambda service: registry)
     found = merge_package({"ModelPackageName": "ranker/7", "Environment": {"B": "2"}}, aws)
-    assert found == {
-        "ModelPackageName": "ranker/7",
-        "Image": "i",
-        "ModelDataUrl": "s3://b/k",
-        "Environment": {"A": "1", "B": "2"},
-    }
+    named = {"ModelPackageName": "ranker/7", "Image": "i", "ModelDataUrl": "s3://b/k"}
+    assert found == named | {"Environment": {"A": "1", "B": "2"}}
     assert merge_package({"Image": "i"}, aws) == {"Image": "i"}
     with pytest.raises(SageMakerError, match="Could not find model package ranker/8"):
         merge_package({"ModelPackageName": "ranker/8"}, aws)
@@ -248,9 +243,8 @@ def real() -> Iterator[LocalAws]:
         s3.put_object(Bucket="archives", Key="models/ranker.tar.gz", Body=ARCHIVE)
         template = json.dumps(_many("s3://archives/models/", Environment={}))
         cfn.create_stack(StackName="stack", TemplateBody=template)
-        cfn.get_waiter("stack_create_complete").wait(
-            StackName="stack", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
-        )
+        waits = {"Delay": 1, "MaxAttempts": 60}
+        cfn.get_waiter("stack_create_complete").wait(StackName="stack", WaiterConfig=waits)
         yield aws
 
 
@@ -258,12 +252,8 @@ def real() -> Iterator[LocalAws]:
 def test_the_double_predicts_with_the_target_also_once_it_was_unloaded(real: LocalAws) -> None:
     """Since 2.20: the first request after its model server has ended is answered 404."""
     runtime = real.client("sagemaker-runtime")
-    asked = {
-        "EndpointName": "ranker",
-        "TargetModel": "ranker.tar.gz",
-        "ContentType": "application/json",
-        "Body": (GOLDEN / "request-rows.json").read_bytes(),
-    }
+    asked = {"EndpointName": "ranker", "TargetModel": "ranker.tar.gz"}
+    asked |= {"ContentType": "application/json", "Body": (GOLDEN / "request-rows.json").read_text()}
     predictions = json.loads(runtime.invoke_endpoint(**asked)["Body"].read())["predictions"]
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
     assert predictions == pytest.approx(wanted, abs=1e-5)
@@ -309,17 +299,11 @@ def test_two_models_have_hooks_of_their_own(real: LocalAws, tmp_path: Path) -> N
         s3.put_object(Bucket="archives", Key=f"models/times-{factor}.tar.gz", Body=body)
 
     def ask(factor: int, body: bytes) -> Any:
-        answer = runtime.invoke_endpoint(
-            EndpointName="ranker", TargetModel=f"times-{factor}.tar.gz", Body=body
-        )
-        return json.loads(answer["Body"].read())
+        of = {"EndpointName": "ranker", "TargetModel": f"times-{factor}.tar.gz"}
+        return json.loads(runtime.invoke_endpoint(**of, Body=body)["Body"].read())
 
     answers = [ask(factor, b"2") for factor in (5, 7, 5)]
-    assert answers == [
-        {"factor": 5, "answer": 30.0},
-        {"factor": 7, "answer": 42.0},
-        {"factor": 5, "answer": 30.0},
-    ]
+    assert answers == [{"factor": factor, "answer": factor * 6.0} for factor in (5, 7, 5)]
     for factor in (5, 7):
         with pytest.raises(ClientError, match=f"send a number, for {factor}"):
             ask(factor, b"two")

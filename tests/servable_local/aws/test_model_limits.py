@@ -1,26 +1,30 @@
-"""Every operation of hosting, invocation, and scaling rejects what botocore's model of it excludes."""
+"""Operations of hosting, invocation, and scaling: lists have pages, and limits of botocore's model hold."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+from servable_local.aws.clock import ManualClock
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import load_service_model
 from servable_local.aws.moto_patches.every_service import has_no_effect
 from servable_local.aws.resources.resource_type import list_violations
+from servable_local.aws.sagemaker.described import list_page
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.endpoint_update import check_deployment
 from servable_local.aws.sagemaker.model_api import reject_mixed_kinds
 from servable_local.aws.sagemaker.runtime_api import list_violated_limits
 from servable_local.aws.scaling.api import ScalingApi
-from tests.servable_local.aws.boto_members import scalable
-from tests.servable_local.aws.deployed_templates import IMAGE, serving
-from tests.servable_local.aws.local_account import Account, refused
+from tests.servable_local.aws.boto_members import SCALING, scalable
+from tests.servable_local.aws.deployed_templates import IMAGE
+from tests.servable_local.aws.local_account import TRUST, Account, refused
 from tests.servable_local.aws.test_aws_answers import client
+from tests.servable_local.aws.test_scaling_acts import stepping
 
 APIS = {"sagemaker": SageMakerApi, "application-autoscaling": ScalingApi}
 
@@ -111,14 +115,6 @@ def test_a_pattern_of_java_is_checked() -> None:
         assert len(list_violations(given, "application-autoscaling", operation)) == problems, value
 
 
-@pytest.fixture(scope="module")
-def account(accounts: Account) -> Account:
-    """With the endpoint `ranker` of one variant, `primary`."""
-    account = accounts.another()
-    account.deploy(serving(account.put_archive(b"a")))
-    return account
-
-
 def _refuse_model(account: Account, name: str, variables: dict[str, str]) -> str:
     (role,) = account.client("iam").list_roles()["Roles"]
     data = {"ModelDataUrl": f"s3://archives-{account.number}/model.tar.gz"}
@@ -139,25 +135,24 @@ def _refuse_config(account: Account, *names: str, **more: Any) -> str:
 ONE = {"VariantName": "a", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
 
 
-def test_a_models_a_configurations_and_scalings_limits_are_said(account: Account) -> None:
-    said = _refuse_model(account, "many", {f"A{n}": "x" for n in range(101)})
-    assert said == (
-        "1 validation error detected: Value at 'primaryContainer.environment' failed to satisfy "
-        "constraint: Member must have length less than or equal to 100"
-    )
-    said = _refuse_model(account, "long", {"A": "x" * 1025})
+def test_a_models_a_configurations_and_scalings_limits_are_said(ranker: Account) -> None:
+    said = _refuse_model(ranker, "many", {f"A{n}": "x" for n in range(101)})
+    found, where = "1 validation error detected", "Value at 'primaryContainer.environment'"
+    must = "Member must have length less than or equal to 100"
+    assert said == f"{found}: {where} failed to satisfy constraint: {must}"
+    said = _refuse_model(ranker, "long", {"A": "x" * 1025})
     assert "'primaryContainer.environment.A.member' failed" in said
-    said = _refuse_model(account, "with_underscore", {"A": "x" * 1025})
+    said = _refuse_model(ranker, "with_underscore", {"A": "x" * 1025})
     assert said.startswith("2 validation errors detected: ")
     assert "Value at 'modelName' failed to satisfy constraint" in said
-    assert "secret" not in _refuse_model(account, "long", {"A": "secret" * 200})
+    assert "secret" not in _refuse_model(ranker, "long", {"A": "secret" * 200})
 
-    said = _refuse_config(account, *(f"v{n}" for n in range(11)))
+    said = _refuse_config(ranker, *(f"v{n}" for n in range(11)))
     assert "'productionVariants' failed to satisfy constraint" in said
-    assert "must differ" in _refuse_config(account, "one", "one")
-    said = _refuse_config(account, "one", VolumeSizeInGB=513)
+    assert "must differ" in _refuse_config(ranker, "one", "one")
+    said = _refuse_config(ranker, "one", VolumeSizeInGB=513)
     assert "'productionVariants.1.member.volumeSizeInGB' failed" in said
-    said = refused(account.scale, least=3, most=2)
+    said = refused(ranker.scale, least=3, most=2)
     assert said == "Maximum capacity cannot be less than minimum capacity"
 
 
@@ -239,3 +234,134 @@ def test_a_batch_beyond_half_of_the_instances_is_rejected(
         check_deployment(deployment, instances=10)
     one = _blue_green("CANARY", "CanarySize", "INSTANCE_COUNT", 1)
     check_deployment(one, instances=1)
+
+
+COUNT = 12
+NAMES = [f"ranker-{number:02}" for number in range(COUNT)]
+# Operation, its list, and the resource's name in the API.
+LISTS = [
+    ("list_endpoints", "Endpoints", "Endpoint"),
+    ("list_endpoint_configs", "EndpointConfigs", "EndpointConfig"),
+    ("list_models", "Models", "Model"),
+    ("list_inference_components", "InferenceComponents", "InferenceComponent"),
+    ("list_transform_jobs", "TransformJobSummaries", "TransformJob"),
+]
+
+
+@pytest.fixture(scope="module")
+def sagemaker(accounts: Account, clock: ManualClock) -> Any:
+    """SageMaker of an account that has twelve of everything, each a minute younger than the last."""
+    account = accounts.another()
+    sagemaker = account.client("sagemaker")
+    role = account.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
+    archive = account.put_archive(b"a")
+    bucket = archive.rpartition("/")[0]
+    variant = {"VariantName": "primary", "InstanceType": "ml.c5.9xlarge", "InitialInstanceCount": 1}
+    one = {"RuntimeConfig": {"CopyCount": 1}}
+    component = one | {"EndpointName": "shared", "VariantName": "primary"}
+    needs = {"MinMemoryRequiredInMb": 128}
+    source = {"S3DataType": "S3Prefix", "S3Uri": archive}
+    job = {
+        "TransformInput": {"DataSource": {"S3DataSource": source}},
+        "TransformOutput": {"S3OutputPath": f"{bucket}/out"},
+        "TransformResources": {"InstanceType": "ml.c5.xlarge", "InstanceCount": 1},
+    }
+    role_arn = role["Role"]["Arn"]
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="shared", ExecutionRoleArn=role_arn, ProductionVariants=[variant]
+    )
+    sagemaker.create_endpoint(EndpointName="shared", EndpointConfigName="shared")
+    in_service = sagemaker.get_waiter("endpoint_in_service")
+    in_service.wait(EndpointName="shared", WaiterConfig={"Delay": 0.05})
+    model = {
+        "ExecutionRoleArn": role_arn, "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": archive},
+    }  # fmt: skip
+    for name in NAMES:
+        sagemaker.create_model(ModelName=name, **model)
+        sagemaker.create_endpoint_config(
+            EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": name}]
+        )
+        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+        specification = {"ModelName": name, "ComputeResourceRequirements": needs}
+        sagemaker.create_inference_component(
+            InferenceComponentName=name, Specification=specification, **component
+        )
+        sagemaker.create_transform_job(TransformJobName=name, ModelName=name, **job)
+        clock.advance(minutes=1)
+    return sagemaker
+
+
+def names(page: dict[str, Any], member: str, kind: str) -> list[str]:
+    return [entry[f"{kind}Name"] for entry in page[member]]
+
+
+@pytest.mark.parametrize(("operation", "member", "kind"), LISTS)
+def test_a_list_has_pages(sagemaker: Any, operation: str, member: str, kind: str) -> None:
+    pages = list(sagemaker.get_paginator(operation).paginate(NameContains="RANKER"))
+    listed = [name for page in pages for name in names(page, member, kind)]
+    assert [len(page[member]) for page in pages] == [10, 2]
+    assert listed == NAMES[::-1]
+    order = {"NameContains": "ranker", "SortBy": "Name", "SortOrder": "Ascending"}
+    small = sagemaker.get_paginator(operation).paginate(PaginationConfig={"PageSize": 5}, **order)
+    assert [names(page, member, kind) for page in small] == [NAMES[:5], NAMES[5:10], NAMES[10:]]
+
+    listed = getattr(sagemaker, operation)
+    oldest = listed(NameContains="ranker-0", SortOrder="Ascending")[member][:3]
+    first, second, third = (entry["CreationTime"] for entry in oldest)
+    times = {"CreationTimeAfter": first + timedelta(microseconds=1), "CreationTimeBefore": third}
+    assert names(listed(NameContains="ranker", **times), member, kind) == [NAMES[1]]
+    assert names(listed(NameContains="er-11"), member, kind) == [NAMES[11]]
+    assert first < second < third
+    with pytest.raises(ClientError, match="alidation"):
+        listed(NextToken="x")
+
+
+def test_endpoints_are_filtered_and_sorted_by_status(sagemaker: Any) -> None:
+    serving = sagemaker.list_endpoints(StatusEquals="InService", MaxResults=100, SortBy="Status")
+    assert len(serving["Endpoints"]) == COUNT + 1
+    assert not sagemaker.list_endpoints(StatusEquals="Failed")["Endpoints"]
+    recent = serving["Endpoints"][0]["LastModifiedTime"] + timedelta(days=1)
+    assert not sagemaker.list_endpoints(LastModifiedTimeAfter=recent)["Endpoints"]
+
+
+def test_what_a_page_lists_may_be_deleted_before_the_next_page() -> None:
+    kept = [{"ModelName": name, "CreationTime": name} for name in NAMES]
+    listed: list[str] = []
+    token: dict[str, str] | None = {}
+    while token is not None:
+        page = list_page({"MaxResults": 5, **token}, "Model", kept, "Models")
+        listed += names(page, "Models", "Model")
+        kept = [each for each in kept if each not in page["Models"]]
+        token = {"NextToken": page["NextToken"]} if "NextToken" in page else None
+    assert listed == NAMES[::-1]
+
+
+@pytest.fixture(scope="module")
+def scaling(accounts: Account) -> Any:
+    """Application Auto Scaling with three targets that are no endpoints, with an action each."""
+    scaling = accounts.another().client(SCALING)
+    ecs = {"ServiceNamespace": "ecs", "ScalableDimension": "ecs:service:DesiredCount"}
+    action = {"Schedule": "cron(0 0 * * ? *)", "ScalableTargetAction": {"MinCapacity": 1}}
+    one = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+    for number in range(3):
+        target = ecs | {"ResourceId": f"service/a/{number}"}
+        scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
+        scaling.put_scheduled_action(**target, ScheduledActionName="nightly", **action)
+        scaling.put_scaling_policy(**target, **stepping("ChangeInCapacity", one))
+    return scaling
+
+
+def test_scaling_has_pages(scaling: Any) -> None:
+    for operation, member, count in [
+        ("describe_scalable_targets", "ScalableTargets", 3),
+        ("describe_scaling_policies", "ScalingPolicies", 3),
+        ("describe_scheduled_actions", "ScheduledActions", 3),
+        ("describe_scaling_activities", "ScalingActivities", 0),
+    ]:
+        pages = scaling.get_paginator(operation).paginate(
+            ServiceNamespace="ecs", PaginationConfig={"PageSize": 2}
+        )
+        listed = [entry["ResourceId"] for page in pages for entry in page[member]]
+        assert listed == [f"service/a/{number}" for number in range(count)]
+        with pytest.raises(ClientError, match="InvalidNextTokenException"):
+            getattr(scaling, operation)(ServiceNamespace="ecs", NextToken="x")

@@ -19,25 +19,21 @@ from servable_local.aws import loopback
 from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import events, every_service, s3
 from tests.checkouts import ROOT
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Account, Queue
 
 MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
 OTHERS = {"EventPattern": json.dumps({"source": ["another"]})}
 
 
-class Heard:
+class Heard(Queue):
     """A topic, a queue that hears it, and rules of the account that name one of them."""
 
     def __init__(self, account: Account) -> None:
-        self.account = account
-        self.events, self.sqs = account.client("events"), account.client("sqs")
-        sns = account.client("sns")
+        super().__init__(account)
+        self.account, self.events, sns = account, account.client("events"), account.client("sns")
         self.topic = sns.create_topic(Name="news")["TopicArn"]
-        self.url = self.sqs.create_queue(QueueName="inbox")["QueueUrl"]
-        named = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])
-        self.queue = named["Attributes"]["QueueArn"]
         raw = {"Protocol": "sqs", "Attributes": {"RawMessageDelivery": "true"}}
-        sns.subscribe(TopicArn=self.topic, Endpoint=self.queue, **raw)
+        sns.subscribe(TopicArn=self.topic, Endpoint=self.arn, **raw)
 
     def rule(self, *targets: dict[str, Any], **rule: Any) -> None:
         name = uuid.uuid4().hex
@@ -49,7 +45,7 @@ class Heard:
         """Messages after one event of `own.service`."""
         entry = {"Source": "own.service", "DetailType": "News", "Detail": '{"name": "ranker"}'}
         self.events.put_events(Entries=[entry])
-        got = self.sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10)
+        got = self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=10)
         return [message["Body"] for message in got.get("Messages", [])]
 
 
@@ -71,12 +67,12 @@ def test_an_event_reaches_the_topic_of_its_rule_alone(heard: Heard) -> None:
 
 
 def test_an_event_reaches_every_target_or_its_dead_letter_queue(heard: Heard) -> None:
-    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
+    heard.rule({"Arn": heard.topic}, {"Arn": heard.arn}, **MINE)
     assert [json.loads(message)["detail"] for message in heard.send()] == [{"name": "ranker"}] * 2
     assert (len(heard.send()), len(heard.send())) == (2, 2)
 
     heard = Heard(heard.account.another())
-    gone = {"Arn": f"{heard.queue}-gone", "DeadLetterConfig": {"Arn": heard.queue}}
+    gone = {"Arn": f"{heard.arn}-gone", "DeadLetterConfig": {"Arn": heard.arn}}
     heard.rule(gone, **MINE)
     assert [json.loads(message)["source"] for message in heard.send()] == ["own.service"]
 

@@ -121,8 +121,9 @@ class Caller:
         """`folder`: bodies of PUT are received into it, as long ones are."""
         sent = {"Host": "s3.amazonaws.com", "Authorization": "AWS4 x/y/us-east-1/s3"}
         sent |= headers or {}
-        path, options = f"/{self._bucket}/{key}", {"query_string": query, "method": method}
-        environ = EnvironBuilder(path, headers=sent, data=body, **options).get_environ()  # type: ignore[arg-type]
+        path = f"/{self._bucket}/{key}"
+        options: dict[str, Any] = {"query_string": query, "method": method, "headers": sent}
+        environ = EnvironBuilder(path, data=body, **options).get_environ()
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = self._account
         if self._folder and method == "PUT" and key:
             head = ReceivedRequest(method, f"{path}?{query}", list(sent.items()))

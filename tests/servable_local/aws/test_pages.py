@@ -128,13 +128,10 @@ def browser() -> Iterator[Any]:
         options.binary_location = str(CHROMIUM)
         others = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost"
         for option in (
-            *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-proxy-server"),
-            *(
-                f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1,{others}",
-                f"--user-data-dir={folder}",
-            ),
-        ):
-            options.add_argument(option)
+            "headless=new", "no-sandbox", "disable-dev-shm-usage", "no-proxy-server",
+            f"host-resolver-rules=MAP {REBOUND} 127.0.0.1,{others}", f"user-data-dir={folder}",
+        ):  # fmt: skip
+            options.add_argument(f"--{option}")
         service = webdriver.ChromeService(executable_path=str(DRIVER))
         driver = webdriver.Chrome(options=options, service=service)
         driver.set_script_timeout(150)

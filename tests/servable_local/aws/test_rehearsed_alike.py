@@ -1,18 +1,26 @@
 """The local AWS, on a clock that stands still, does what a rehearsal computes, for 90 minutes."""
 
+import os
+import sys
+import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servable.rehearse.command import read_invocations
-from servable_local.aws.clock import round_down
+from servable_local.aws.clock import ScaledClock, round_down
+from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel, Service
 from servable_scaling.rehearsal.scenario import Scenario
+from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_scaling_acts import KEY, MANY, TRACKING, Scaled, stepping
-from tests.servable_local.aws.watched_endpoint import Watched
+from tests.servable_local.aws.watched_endpoint import Watched, forget_everything
 
 pytestmark = pytest.mark.long
 
@@ -97,7 +105,14 @@ def _short(alarm: str) -> str:
     return next((side for side in ("AlarmHigh", "AlarmLow") if side in alarm), alarm)
 
 
-def assert_alike(window: Window) -> None:
+def assert_alike(window: Window, case: str) -> None:
+    if case == "steps":
+        window.policy(STEP, MANY)
+    else:
+        window.policy(TRACKING["Properties"])
+    if case == "schedules":
+        window.schedule("morning", 20, MinCapacity=3)
+        window.schedule("evening", 50, MinCapacity=1)
     for rehearsed, ran in zip(window.rehearsed(), window.ran(), strict=True):
         assert [what for _, what in rehearsed] == [what for _, what in ran], (rehearsed, ran)
         assert rehearsed
@@ -105,18 +120,9 @@ def assert_alike(window: Window) -> None:
         assert max(apart) <= 1, (rehearsed, ran)
 
 
-def test_steps_scale_in_the_minutes_of_the_rehearsal(watched: Watched) -> None:
-    window = Window(watched)
-    window.policy(STEP, MANY)
-    assert_alike(window)
-
-
-def test_schedules_and_tracking_scale_in_their_minutes(watched: Watched) -> None:
-    window = Window(watched)
-    window.policy(TRACKING["Properties"])
-    window.schedule("morning", 20, MinCapacity=3)
-    window.schedule("evening", 50, MinCapacity=1)
-    assert_alike(window)
+@pytest.mark.parametrize("case", ["steps", "schedules"])
+def test_policies_scale_in_the_minutes_of_the_rehearsal(watched: Watched, case: str) -> None:
+    assert_alike(Window(watched), case)
 
 
 def test_cloudwatch_counts_the_requests(watched: Watched) -> None:
@@ -130,3 +136,46 @@ def test_cloudwatch_counts_the_requests(watched: Watched) -> None:
     found = read_invocations(client, endpoint="ranker", variants=["primary"], day=begins, now=now)
     first = begins.hour * 60 + begins.minute
     assert found[first : first + 3] == [3, 0, 5]
+
+
+SECONDS_PER_MINUTE = 2.0
+
+
+class WaitedClock(ScaledClock):
+    """Goes on by itself: `advance` waits."""
+
+    def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> None:
+        """To the end of whole minutes, so that what a minute took does not add up."""
+        left = 60 * minutes + seconds - (self.now().second if minutes else 0)
+        time.sleep(max(0.0, left) * self.seconds_per_minute / 60)
+
+
+def main(cases: list[str]) -> None:
+    """The same with containers that run and a minute of 2 s: three times 90 of them.
+
+    Run by hand on a quiet computer: `python -m tests.servable_local.aws.test_rehearsed_alike`. It takes 10
+    minutes, and ends with an AssertionError where an activity or an alarm comes more than a minute apart.
+    """
+    from benchmarks import endpoints
+
+    with tempfile.TemporaryDirectory(prefix="servable-alike-") as temporary:
+        folder, clock = Path(temporary), WaitedClock(SECONDS_PER_MINUTE)
+        models = {"small": endpoints.export_model(folder / "model")}
+        archive = endpoints.pack(folder / "model.tar.gz", models).read_bytes()
+        (folder / "aws").mkdir()
+        server = Server(folder=folder / "aws", clock=clock)
+        server.start()
+        try:
+            aws = LocalAws(server.url, os.getpid(), "now", folder, server.access.secret_access_key)
+            for case in cases or ["tracking", "steps", "schedules"]:
+                account = Account(aws, None)  # type: ignore[arg-type]
+                account.settled_within_seconds = 180.0  # its containers run
+                assert_alike(Window(Watched(account, clock), archive), case)  # type: ignore[arg-type]
+                print(f"{case}: alike", flush=True)
+                forget_everything(server)
+        finally:
+            server.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,14 +1,15 @@
-"""One invocation inside the runtime API: who is asked, what is counted and what is told. No server runs."""
+"""An invocation inside the runtime API: who is asked, what is counted, told, and captured. No server runs."""
 
 import http.client
 import json
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
@@ -17,6 +18,7 @@ from servable_local.aws.loopback import load_service_model
 from servable_local.aws.sagemaker import runtime_api
 from servable_local.aws.sagemaker.endpoint import Route
 from servable_local.aws.sagemaker.runtime_api import LARGEST_BODY_BYTES, RuntimeApi
+from servable_local.aws.sagemaker.stored_invocations import is_captured, store_capture
 from servable_scaling.alarms.query import Metric, Samples
 
 OF = {"EndpointName": "ranker", "VariantName": "primary"}
@@ -62,12 +64,10 @@ class Case:
             overhead_seconds=0.0, choose_route=self._choose_route,
         )  # fmt: skip
         self.here: Any = SimpleNamespace(
-            clock=self.clock,
-            cloudwatch=SimpleNamespace(metrics=MetricStore()),
+            clock=self.clock, cloudwatch=SimpleNamespace(metrics=MetricStore()), tags={},
             aws=SimpleNamespace(account="123456789012", region="eu-west-1"),
             endpoints={"ranker": self.endpoint},
-            tags={},
-        )
+        )  # fmt: skip
 
     @staticmethod
     def _variant(name: str, container: Container) -> Any:
@@ -181,8 +181,6 @@ def test_a_shadow_is_asked_and_measured(case: Case) -> None:
 
 
 # --- many models
-
-
 @pytest.mark.parametrize(("status", "forgotten"), [(404, ["a"]), (403, []), (200, [])])
 def test_a_target_that_the_container_does_not_have_is_loaded_again_next_time(
     case: Case, status: int, forgotten: list[str]
@@ -208,10 +206,9 @@ def test_a_queued_request_has_its_form(case: Case) -> None:
     case.endpoint.config = {"AsyncInferenceConfig": {}}
     operation = load_service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
     most = operation.input_shape.members["Body"].metadata["max"]
-    assert case.refusal("invoke_endpoint_async", body=bytes(most + 1)) == (
-        "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
-        f"length less than or equal to {most}"
-    )
+    message = case.refusal("invoke_endpoint_async", body=bytes(most + 1))
+    said = "1 validation error detected: Value at 'body' failed to satisfy constraint: Member must"
+    assert message == f"{said} have length less than or equal to {most}"
     for location in ({}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}):
         message = case.refusal("invoke_endpoint_async", body=b"", **location)
         assert message.startswith("InputLocation must be an S3 URI")
@@ -227,8 +224,6 @@ def test_a_body_is_as_long_as_the_tag_allows(case: Case, tag: str, largest: int)
 
 
 # --- data capture
-
-
 @pytest.mark.parametrize(
     ("percent", "status", "count"), [(100, 200, 1), (0, 200, 0), (100, 500, 0)]
 )
@@ -242,3 +237,98 @@ def test_an_answer_is_captured_where_it_is_of_the_sample_and_no_error(
     case.invoke(b"1,2", Content_Type="text/csv")
     sides = [(given["request"], given["answer"]) for given in captured]
     assert sides == [(("text/csv", b"1,2"), ("text/csv", b"answer"))] * count
+
+
+AT = datetime(2026, 11, 23, 9, 5, 7, 250_000)
+CAPTURE = {"InitialSamplingPercentage": 100, "DestinationS3Uri": "s3://captured/prod/",
+           "CaptureOptions": [{"CaptureMode": "Input"}]}  # fmt: skip
+
+
+class S3:
+    """Takes one object, or fails."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.fails = fails
+        self.put: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        return SimpleNamespace(put_object=self._put)
+
+    def _put(self, **given: Any) -> None:
+        if self.fails:
+            raise ClientError({"Error": {"Code": "NoSuchBucket"}}, "PutObject")
+        self.put = given
+
+
+def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> dict[str, Any]:
+    aws: Any = s3
+    store_capture(
+        aws, CAPTURE | capture, AT, endpoint="ranker", variant="primary", headers=headers or {},
+        request=("application/json; charset=utf-8", b'{"a": 1}'), answer=("text/csv", b"1\n"),
+    )  # fmt: skip
+    return s3.put
+
+
+def test_a_request_that_is_not_captured_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    captured(S3(fails=True))
+    assert "cannot capture a request to ranker: " in capsys.readouterr().err
+
+
+def test_a_record_is_stored_under_its_time_with_the_key_of_the_configuration() -> None:
+    key = captured(S3())["Key"]
+    assert key.startswith("prod/ranker/primary/2026/11/23/09/05-07-250-")
+    for uri in ["s3://captured", "s3://captured/"]:
+        assert captured(S3(), DestinationS3Uri=uri)["Key"].startswith("ranker/primary/")
+    assert not {"ServerSideEncryption", "SSEKMSKeyId"} & {*captured(S3())}
+    put = captured(S3(), KmsKeyId="key-1")
+    assert (put["ServerSideEncryption"], put["SSEKMSKeyId"]) == ("aws:kms", "key-1")
+
+
+def record(**given: Any) -> Any:
+    return json.loads(captured(S3(), **given)["Body"])
+
+
+def test_a_record_has_its_request_s_attributes_and_the_captured_sides() -> None:
+    metadata = record()["eventMetadata"]
+    assert sorted(metadata) == ["eventId", "inferenceTime"]
+    assert metadata["inferenceTime"] == "2026-11-23T09:05:07Z"
+    names = ("X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Inference-Id")
+    metadata = record(headers=dict(zip(names, ("a=b", "order-42"), strict=True)))["eventMetadata"]
+    assert (metadata["customAttributes"], metadata["inferenceId"]) == (["a=b"], "order-42")
+    both = ["endpointInput", "endpointOutput"]
+    captures = {"Input": both[:1], "Output": both[1:], "Input Output": both, "InputAndOutput": both}
+    for modes, sides in captures.items():
+        found = record(CaptureOptions=[{"CaptureMode": mode} for mode in modes.split()])
+        assert (list(found["captureData"]), found["eventVersion"]) == (sides, "0")
+
+
+@pytest.mark.parametrize(
+    ("listed", "data", "encoding"),
+    [
+        ({"JsonContentTypes": ["Application/JSON"]}, '{"a": 1}', "JSON"),
+        ({"CsvContentTypes": ["application/json"]}, '{"a": 1}', "CSV"),
+        ({"JsonContentTypes": ["text/csv"]}, "eyJhIjogMX0=", "BASE64"),
+    ],
+)
+def test_a_side_is_text_only_where_its_content_type_is_listed(
+    listed: dict[str, Any], data: str, encoding: str
+) -> None:
+    side = record(CaptureContentTypeHeader=listed)["captureData"]["endpointInput"]
+    of = {"observedContentType": "application/json; charset=utf-8", "mode": "INPUT"}
+    assert side == of | {"data": data, "encoding": encoding}
+
+
+@pytest.mark.parametrize(
+    ("capture", "drawn", "expected"),
+    [
+        ({}, 0.999, True),
+        ({"EnableCapture": False}, 0.0, False),
+        ({"InitialSamplingPercentage": 10}, 0.0999, True),
+        ({"InitialSamplingPercentage": 10}, 0.1, False),
+    ],
+)
+def test_a_request_is_captured_with_the_sampled_share(
+    monkeypatch: pytest.MonkeyPatch, capture: dict[str, Any], drawn: float, expected: bool
+) -> None:
+    monkeypatch.setattr("random.random", lambda: drawn)
+    assert is_captured(CAPTURE | capture) == expected

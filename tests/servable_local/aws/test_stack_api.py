@@ -180,8 +180,6 @@ def test_exports_are_imported_and_kept(account: Account, cfn: Any) -> None:
 
 
 # --- deletion and protection
-
-
 def test_a_protected_stack_is_not_deleted(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"), EnableTerminationProtection=True)
     message = refused(cfn.delete_stack, StackName="stack")[1]
@@ -210,8 +208,6 @@ def test_a_failed_stack_is_rolled_back_or_stays(account: Account, cfn: Any) -> N
 
 
 # --- change sets
-
-
 def change(cfn: Any, name: str = "change", **given: Any) -> Any:
     given.setdefault("TemplateBody", json.dumps(topics("A")))
     return cfn.create_change_set(StackName="stack", ChangeSetName=name, **given)

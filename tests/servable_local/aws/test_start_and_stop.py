@@ -83,8 +83,6 @@ def test_one_that_answers_with_its_process_runs(
 
 
 # --- starting it
-
-
 def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Any:
     """The process that is started next: its exit codes, one for each look at it, the last for ever."""
     process = Mock(pid=1)
@@ -96,11 +94,12 @@ def started(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> Any:
 def test_why_it_does_not_start_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "describe_holder", lambda port: f"; holder of {port}")
     monkeypatch.setattr(lifecycle, "_START_SECONDS", 0.05)
-    for codes, problem, ended in [
+    cases: list[tuple[list[int | None], str, int | None]] = [
         ([EXIT_PORT_TAKEN], "port 81 is already in use; holder of 81", 1),
         ([None, 7], "exited with code 7 while starting; see .*aws.log", None),
         ([None], "did not respond within", 1),
-    ]:
+    ]
+    for codes, problem, ended in cases:
         process = started(monkeypatch, *codes)
         with pytest.raises(LocalAwsStartError, match=problem):
             up(folder=tmp_path, port=81)
@@ -163,8 +162,6 @@ def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
 
 
 # --- ending it
-
-
 @pytest.mark.parametrize(("kind", "number"), [("hears", signal.SIGTERM), ("deaf", signal.SIGKILL)])
 def test_down_ends_the_process_that_holds_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int

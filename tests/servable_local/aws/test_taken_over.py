@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.local_aws import LocalAws
+from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint, page_blocks
 from tests.servable_local.aws.local_account import Account
@@ -52,10 +53,8 @@ class Caller:
 
     def answered_more(self, count: int = 5) -> None:
         """Waits for answers that begin from now on."""
-        wanted, deadline = self.answered + count, time.monotonic() + 20
-        while self.answered < wanted and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert self.answered >= wanted
+        wanted = self.answered + count
+        until(lambda: self.answered >= wanted, 20)
 
 
 class Taken:
@@ -147,14 +146,10 @@ def imported(taken: Taken) -> str:
     # As SageMaker does with the first line of a container.
     taken.account.client("logs").create_log_group(logGroupName=group)
     cloudformation = taken.account.client("cloudformation")
-    cloudformation.create_change_set(
-        StackName=STACK,
-        ChangeSetName="adopt",
-        ChangeSetType="IMPORT",
-        TemplateBody=json.dumps(template),
-        ResourcesToImport=resources,
-    )
-    cloudformation.execute_change_set(StackName=STACK, ChangeSetName="adopt")
+    given = {"TemplateBody": json.dumps(template), "ResourcesToImport": resources}
+    named = {"StackName": STACK, "ChangeSetName": "adopt"}
+    cloudformation.create_change_set(**named, ChangeSetType="IMPORT", **given)
+    cloudformation.execute_change_set(**named)
     return taken.account.settled(STACK)
 
 
@@ -206,8 +201,7 @@ def test_an_import_of_what_does_not_exist_leaves_no_resource_in_the_stack(taken:
 def test_deletion_keeps_configuration_and_model_until_the_last_step(taken: Taken) -> None:
     endpoint, *rest = commands("Delete it and create it again", "sagemaker delete")
     taken.aws(endpoint)
-    while NAME in taken.names():
-        time.sleep(0.01)
+    until(lambda: NAME not in taken.names())
     assert taken.account.deploy(taken.template(), STACK) == "CREATE_COMPLETE"
     for command in rest:  # each would raise if its resource were gone already
         taken.aws(command)

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -173,8 +174,9 @@ def test_a_bad_record_fails_its_file_alone(case: TransformCase) -> None:
 
 @pytest.mark.long
 def test_a_record_is_at_most_as_long_as_the_payload(case: TransformCase) -> None:
-    frames = [("None", bytes), ("Line", bytes), ("TFRecord", _tf_record), ("RecordIO", _record_io)]
-    for number, (split, frame) in enumerate(frames, start=1):
+    frames: dict[str, Callable[[bytes], bytes]] = {"None": bytes, "Line": bytes}
+    frames |= {"TFRecord": _tf_record, "RecordIO": _record_io}
+    for number, (split, frame) in enumerate(frames.items(), start=1):
         job = {"MaxPayloadInMB": 1, **with_split(split), **SINGLE}
         assert sent(case, frame(b"x" * ONE_MB), **job) == [b"x" * ONE_MB]
         assert sent(case, frame(b"x" * (ONE_MB + 1)), **job) == []

@@ -77,8 +77,9 @@ def run(account: Account, prod: ValidFile) -> Run:
     )
     only, types = ("gunicorn_workers",), ("ml.c5.2xlarge",)
     options = TuneOptions(
-        [], (), only=only, instance_types=types, account=where, most_ms=5000.0, dollars=5.0
-    )
+        bodies=[], body_names=(), only=only, instance_types=types, account=where, most_ms=5000.0,
+        dollars=5.0,
+    )  # fmt: skip
     silent = Mock(spec=TuneProgress)
     return Run(prod, placement, options, silent)
 
@@ -125,9 +126,7 @@ def test_a_failed_start_is_a_failed_trial(trials: Made, monkeypatch: pytest.Monk
     def failing(*_: object) -> None:
         raise NotInServiceError("x: is Failed: no ping")
 
-    monkeypatch.setattr(
-        "servable.measured.temporary.TemporaryEndpoints._wait_until_in_service", failing
-    )
+    monkeypatch.setattr(TemporaryEndpoints, "_wait_until_in_service", failing)
     with trials() as one:
         found = one.measure_trial(point(8), 1.0)
     assert (found.value, found.failure) == (0.0, "x: is Failed: no ping")
@@ -160,18 +159,8 @@ def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:
         build_machines(prod, placement, instance_types=("ml.g5.xlarge",))
 
 
-COMMAND = [
-    "prod",
-    "--target",
-    "sagemaker",
-    "--dollars",
-    "5",
-    "--p99-ms",
-    "5000",
-    "--body",
-    "a.json",
-]
-COMMAND += ["--setting", "gunicorn_workers", "--trials", "6", "--for", "cost", "--json"]
+COMMAND = ["prod", "--target", "sagemaker", "--dollars", "5", "--p99-ms", "5000", "--json"]
+COMMAND += ["--body", "a.json", "--setting", "gunicorn_workers", "--trials", "6", "--for", "cost"]
 
 
 def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
@@ -180,8 +169,8 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     told = account.aws.environment(account=account.number)
     words = [sys.executable, "-m", "servable", "tune", *COMMAND]
     variables = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
-    silent = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    first = subprocess.Popen(words, cwd=prod.root, env=variables, **silent)
+    no = subprocess.DEVNULL
+    first = subprocess.Popen(words, cwd=prod.root, env=variables, stdout=no, stderr=no)
     # Its model comes first: killed then, no endpoint would be left.
     until(lambda: len(account.client("sagemaker").list_endpoints()["Endpoints"]) > 1, 100)
     first.send_signal(signal.SIGKILL)
@@ -195,9 +184,8 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     monkeypatch.chdir(prod.root)
     for name, text in told.items():
         monkeypatch.setenv(name, text)
-    ran = CliRunner().invoke(
-        tune, [*COMMAND, "--instance-types", "ml.c5.2xlarge"], standalone_mode=False
-    )
+    words = [*COMMAND, "--instance-types", "ml.c5.2xlarge"]
+    ran = CliRunner().invoke(tune, words, standalone_mode=False)
     assert "removed, left by an earlier run: Endpoint" in ran.stderr
     said = json.loads(ran.stdout)
     assert (said["relative"], said["trials"] >= 3) == (True, True)

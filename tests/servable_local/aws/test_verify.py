@@ -296,11 +296,8 @@ def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
     for one in deployed.launcher.serving(deployed.project.archive):
         one.seconds = 0.25
     for _ in range(minutes):
-        invoke, to = (
-            deployed.client("sagemaker-runtime").invoke_endpoint,
-            {"TargetVariant": "primary"},
-        )
-        invoke(EndpointName="ranker", Body=b"{}", ContentType="application/json", **to)
+        invoke, to = deployed.client("sagemaker-runtime").invoke_endpoint, "primary"
+        invoke(EndpointName="ranker", Body=b"{}", ContentType="application/json", TargetVariant=to)
         clock.advance(minutes=1)
 
 

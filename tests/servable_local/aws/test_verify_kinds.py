@@ -40,9 +40,8 @@ def other_schedule(deployed: VerifiedKind) -> None:
 
 
 def heavier_shadow(deployed: VerifiedKind) -> None:
-    deployed.account.change_capacities(
-        deployed.endpoint, VariantName="next", DesiredWeight=1.0, DesiredInstanceCount=3
-    )
+    change = {"VariantName": "next", "DesiredWeight": 1.0, "DesiredInstanceCount": 3}
+    deployed.account.change_capacities(deployed.endpoint, **change)
     deployed.client("cloudwatch").delete_alarms(AlarmNames=[f"{deployed.endpoint}-next-5xx"])
 
 
@@ -75,9 +74,8 @@ def other_models(deployed: VerifiedKind) -> None:
     deployed.put(deployed.keys["berlin"], b"another")
     deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.keys["paris"])
     mine = {"PolicyName": "mine", "PolicyType": "TargetTrackingScaling", **target(deployed)}
-    deployed.client(SCALING).put_scaling_policy(
-        TargetTrackingScalingPolicyConfiguration=tracking(5.0), **mine
-    )
+    put = deployed.client(SCALING).put_scaling_policy
+    put(TargetTrackingScalingPolicyConfiguration=tracking(5.0), **mine)
 
 
 GOLDEN = {

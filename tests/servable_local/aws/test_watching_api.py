@@ -1,6 +1,7 @@
-"""APIs of CloudWatch, its Logs and Application Auto Scaling: what is put is described, and deleted."""
+"""APIs of CloudWatch, its Logs, and Application Auto Scaling: what is put is described, and deleted."""
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.moto_patches.events import _build_message
+from servable_local.aws.resources.resource_type import ResourceError
+from servable_local.aws.resources.storage import _convert_lifecycle_rule
+from servable_local.aws.sagemaker.endpoint_api import check_change
 from tests.servable_local.aws.boto_members import named
-from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Account, Queue
+from tests.servable_local.aws.watched_endpoint import Watched
 
 OWN = {"Namespace": "Own", "MetricName": "Calls"}
 
@@ -26,7 +32,7 @@ def put(cloudwatch: Any, **datum: Any) -> None:
     cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Calls"} | datum])
 
 
-def statistics(account: Account, *names: str, metric: str = "Calls", **of: str) -> dict[str, Any]:
+def statistics(account: Account, *names: str, metric: str = "Calls", **of: Any) -> dict[str, Any]:
     points = account.datapoints(f"Own:{metric}", *names, **of)
     return {name: value for point in points for name, value in point.items() if name in names}
 
@@ -84,14 +90,12 @@ def test_data_are_newest_first(cloudwatch: Any, clock: ManualClock) -> None:
     for minute in (1, 2):
         put(cloudwatch, Value=minute, Timestamp=now - timedelta(minutes=3 - minute))
     metric = {"Metric": OWN, "Period": 60, "Stat": "Sum"}
-    asked = {
-        "MetricDataQueries": [
-            {"Id": "m", "MetricStat": metric, "ReturnData": False},
-            {"Id": "e", "Expression": "m * 10", "Label": "tenfold"},
-        ],
-        "StartTime": now - timedelta(minutes=5),
-        "EndTime": now + timedelta(minutes=1),
-    }
+    queries = [
+        {"Id": "m", "MetricStat": metric, "ReturnData": False},
+        {"Id": "e", "Expression": "m * 10", "Label": "tenfold"},
+    ]
+    asked = {"MetricDataQueries": queries, "StartTime": now - timedelta(minutes=5)}
+    asked["EndTime"] = now + timedelta(minutes=1)
     (newest,) = cloudwatch.get_metric_data(**asked)["MetricDataResults"]
     ascending = cloudwatch.get_metric_data(**asked, ScanBy="TimestampAscending")
     (oldest,) = ascending["MetricDataResults"]
@@ -157,11 +161,8 @@ def test_a_message_is_the_event_its_template_or_a_part_of_it() -> None:
 
 # --- Application Auto Scaling of a service that is kept only
 
-KEY = {
-    "ServiceNamespace": "dynamodb",
-    "ResourceId": "table/a",
-    "ScalableDimension": "dynamodb:table:ReadCapacityUnits",
-}
+KEY = {"ServiceNamespace": "dynamodb", "ResourceId": "table/a",
+       "ScalableDimension": "dynamodb:table:ReadCapacityUnits"}  # fmt: skip
 
 
 @pytest.fixture
@@ -210,3 +211,161 @@ def test_a_target_is_changed_in_part_and_deregistered(scaling: Any) -> None:
     assert scaling.describe_scalable_targets(**asked)["ScalableTargets"] == []
     with pytest.raises(ClientError, match="No scalable target registered"):
         scaling.deregister_scalable_target(**KEY)
+
+
+@pytest.fixture
+def alarmed(account: Account) -> Any:
+    """With the alarms `slow` and `errors`."""
+    client = account.client("cloudwatch")
+    for name, metric in (("slow", "Latency"), ("errors", "Errors")):
+        client.put_metric_alarm(
+            AlarmName=name, Namespace="Own", MetricName=metric, Statistic="Sum", Period=60,
+            EvaluationPeriods=1, Threshold=1, ComparisonOperator="GreaterThanThreshold",
+        )  # fmt: skip
+    return client
+
+
+def names(answer: Any) -> list[str]:
+    return sorted(alarm["AlarmName"] for alarm in answer["MetricAlarms"])
+
+
+def test_alarms_are_found_and_a_state_that_is_set_is_in_the_history(alarmed: Any) -> None:
+    alarmed.set_alarm_state(AlarmName="slow", StateValue="ALARM", StateReason="mine")
+    described = alarmed.describe_alarms
+    assert names(described()) == ["errors", "slow"]
+    assert names(described(AlarmNames=["slow"])) == ["slow"]
+    assert names(described(AlarmNamePrefix="err")) == ["errors"]
+    assert names(described(StateValue="ALARM")) == ["slow"]
+    errors = alarmed.describe_alarms_for_metric(Namespace="Own", MetricName="Errors")
+    assert names(errors) == ["errors"]
+    alarmed.put_composite_alarm(AlarmName="both", AlarmRule="ALARM(slow) AND ALARM(errors)")
+    assert described()["CompositeAlarms"] == []
+    both = described(AlarmTypes=["CompositeAlarm"])
+    (composite,) = both["CompositeAlarms"]
+    assert (composite["AlarmName"], both["MetricAlarms"]) == ("both", [])
+
+    def history(**asked: Any) -> list[str]:
+        items = alarmed.describe_alarm_history(**asked)["AlarmHistoryItems"]
+        return [item["HistoryItemType"] for item in items]
+
+    (alarm,) = alarmed.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
+    newest, *_ = history(AlarmName="slow")
+    assert (alarm["StateValue"], alarm["StateReason"], newest) == ("ALARM", "mine", "StateUpdate")
+    assert history(AlarmName="slow", HistoryItemType="StateUpdate") == ["StateUpdate"]
+    assert history(AlarmName="slow", ScanBy="TimestampAscending")[-1] == "StateUpdate"
+    assert len(history(MaxRecords=1)) == 1
+    assert history(AlarmTypes=["CompositeAlarm"]) == ["StateUpdate", "ConfigurationUpdate"]
+    with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
+        alarmed.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        alarmed.set_alarm_state(AlarmName="absent", StateValue="OK", StateReason="x")
+
+
+def test_alarms_are_tagged_disabled_enabled_and_deleted(alarmed: Any) -> None:
+    (alarm,) = alarmed.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
+    arn = alarm["AlarmArn"]
+    alarmed.tag_resource(ResourceARN=arn, Tags=[{"Key": k, "Value": "1"} for k in "ab"])
+    alarmed.untag_resource(ResourceARN=arn, TagKeys=["a", "absent"])
+    tags = alarmed.list_tags_for_resource(ResourceARN=arn)["Tags"]
+    assert tags == [{"Key": "b", "Value": "1"}]
+
+    def enabled() -> bool:
+        (alarm,) = alarmed.describe_alarms(AlarmNames=["slow"])["MetricAlarms"]
+        return bool(alarm["ActionsEnabled"])
+
+    alarmed.disable_alarm_actions(AlarmNames=["slow"])
+    disabled = not enabled()
+    alarmed.enable_alarm_actions(AlarmNames=["slow"])
+    assert (disabled, enabled()) == (True, True)
+    alarmed.delete_alarms(AlarmNames=["slow"])
+    assert names(alarmed.describe_alarms()) == ["errors"]
+
+
+# Above 10 for 2 of 2 minutes, of a metric of our own.
+HIGH = {
+    "AlarmName": "high", "Namespace": "Own", "MetricName": "Load", "Statistic": "Maximum", "Period": 60,
+    "EvaluationPeriods": 2, "Threshold": 10.0, "ComparisonOperator": "GreaterThanThreshold",
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_alarms_follow_what_is_published_and_tell_their_topic(watched: Watched) -> None:
+    watched.align()
+    client = watched.account.client
+    sns, cloudwatch, queue = client("sns"), client("cloudwatch"), Queue(watched.account)
+    topic, raw = sns.create_topic(Name="alarms")["TopicArn"], {"RawMessageDelivery": "true"}
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue.arn, Attributes=raw)
+    cloudwatch.put_metric_alarm(**HIGH, AlarmActions=[topic], OKActions=[topic])
+    other = HIGH | {"AlarmName": "other unit", "Unit": "Milliseconds"}
+    cloudwatch.put_metric_alarm(**other)
+    host = [{"Name": "Host", "Value": "a"}]
+    cloudwatch.put_metric_alarm(**HIGH | {"AlarmName": "host", "Dimensions": host})
+    few = HIGH | {"AlarmName": "few", "ExtendedStatistic": "p99"}
+    del few["Statistic"]
+    cloudwatch.put_metric_alarm(**few, EvaluateLowSampleCountPercentile="ignore")
+    stat = {"Metric": {"Namespace": "Own", "MetricName": "Load"}, "Period": 60, "Stat": "Sum"}
+    metrics = [
+        {"Id": "m", "MetricStat": stat, "ReturnData": False},
+        {"Id": "e", "Expression": "m / 2", "ReturnData": True},
+    ]
+    math = {"AlarmName": "math", "Metrics": metrics, "EvaluationPeriods": 1, "Threshold": 5.0}
+    cloudwatch.put_metric_alarm(**math, ComparisonOperator="GreaterThanThreshold")
+    unheard = ["INSUFFICIENT_DATA"] * 3
+    states = []
+    for value in (1, 11, 11, 1):
+        datum = {"MetricName": "Load", "Value": value}
+        cloudwatch.put_metric_data(Namespace="Own", MetricData=[datum])
+        watched.clock.advance(minutes=1)
+        states.append((watched.state("high"), watched.state("math")))
+        assert [watched.state(name) for name in ("other unit", "host", "few")] == unheard
+    assert states == [("OK", "OK"), ("OK", "ALARM"), ("ALARM", "ALARM"), ("OK", "OK")]
+    changes = [(one["OldStateValue"], one["NewStateValue"]) for one in queue.receive(3)]
+    assert changes == [("INSUFFICIENT_DATA", "OK"), ("OK", "ALARM"), ("ALARM", "OK")]
+
+
+def test_an_invalid_alarm_is_refused(alarmed: Any) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"Period": 45}, "Period"),
+        ({"AlarmActions": ["arn:aws:sns:us-east-1:123456789012:t"] * 6}, "'alarmActions' failed"),
+        ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "anomaly detection"),
+    ]
+    for more, said in wrong:
+        with pytest.raises(ClientError, match=said):
+            alarmed.put_metric_alarm(**(HIGH | more))
+
+
+def config(*variants: str, serverless: bool = False, queued: bool = False) -> dict[str, Any]:
+    more: dict[str, Any] = {"ServerlessConfig": {}} if serverless else {}
+    found: dict[str, Any] = {"ProductionVariants": [{"VariantName": v, **more} for v in variants]}
+    return found | ({"AsyncInferenceConfig": {}} if queued else {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "deployment", "problem"),
+    [
+        (config("a"), config("b"), None, None),
+        (config("a"), config("b"), {"AutoRollbackConfiguration": {}}, None),
+        (config("a"), config("a"), {"BlueGreenUpdatePolicy": {}}, None),
+        (config("a"), config("b"), {"BlueGreenUpdatePolicy": {}}, "same variant names"),
+        (config("a"), config("a", "b"), {"RollingUpdatePolicy": {}}, "same variant names"),
+        (config("a", queued=True), config("a"), None, "cannot be removed from this endpoint"),
+        (config("a", queued=True), config("a", queued=True), None, None),
+        (config("a"), config("a", serverless=True), None, "to a serverless endpoint is not supported"),
+        (config("a", serverless=True), config("a", serverless=True), None, None),
+    ],
+)  # fmt: skip
+def test_an_update_that_sagemaker_refuses_is_refused_here(
+    old: dict[str, Any], new: dict[str, Any], deployment: dict[str, Any] | None, problem: str | None
+) -> None:
+    endpoint: Any = SimpleNamespace(name="ranker", config=old)
+    with pytest.raises(SageMakerError, match=problem) if problem else nullcontext():
+        check_change(endpoint, new, deployment)
+
+
+def test_what_moto_drops_of_a_lifecycle_rule_is_rejected_by_name() -> None:
+    for rule in (
+        {"ObjectSizeLessThan": "9"},
+        {"NoncurrentVersionExpiration": {"NoncurrentDays": 1, "NewerNoncurrentVersions": 2}},
+    ):
+        with pytest.raises(ResourceError, match=r"ObjectSizeLessThan|NewerNoncurrentVersions"):
+            _convert_lifecycle_rule({"Status": "Enabled", **rule})

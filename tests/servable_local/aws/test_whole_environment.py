@@ -93,8 +93,6 @@ def test_one_deployment_over_an_old_stack_replaces_the_fleet_and_nothing_else(
 
 
 # --- a first deployment that fails
-
-
 def first_template(*, protect: bool, stack: str) -> dict[str, Any]:
     keys = {"endpoint.protect": str(protect).lower()}
     # Only where something is kept is there a stack for it.
@@ -160,8 +158,6 @@ def test_a_first_deployment_that_fails_leaves_nothing_and_the_next_one_works(
 
 
 # --- the secure base
-
-
 def test_the_secure_base_has_its_keys_network_and_roles(account: Account, tmp_path: Path) -> None:
     environments, out = tmp_path / "environments", tmp_path / "out"
     environments.mkdir()

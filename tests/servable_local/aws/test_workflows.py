@@ -13,14 +13,14 @@ from botocore.exceptions import ClientError
 from servable_local.aws.clock import ManualClock
 from tests.servable_local.aws.boto_members import tagged, until
 from tests.servable_local.aws.deployed_templates import get, resource
-from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.local_account import TRUST, Account, Queue
 from tests.servable_local.aws.test_events import Inbox
-from tests.servable_local.aws.topic_inbox import Queue
 from tests.servable_local.aws.transform_case import TransformCase
 from tests.servable_local.aws.watched_endpoint import Watched
 
 SYNC = "arn:aws:states:::sagemaker:createTransformJob.sync"
 SUCCEED = {"Type": "Succeed"}
+MIXED = r"States.Format('9% of {} \{\}', $.a)"
 
 
 class Machine:
@@ -162,11 +162,15 @@ def test_a_state_gives_its_output(machine: Machine) -> None:
         ({"Type": "Pass", "InputPath": "$.a"}, 1),
         ({"Type": "Pass", "OutputPath": "$.a"}, 1),
         ({"Type": "Pass", "ResultSelector": {"c.$": "$.a"}}, {"c": 1}),
+        ({"Type": "Pass", "Parameters": {"b.$": MIXED}}, {"b": "9% of 1 {}"}),
         ({"Type": "Succeed"}, {"a": 1}),
     ]
     for state, output in outputs:
         shown = machine.run({"State": state | {"End": True}}, {"a": 1})
         assert json.loads(shown["output"]) == output, state
+    few = {"Type": "Pass", "Parameters": {"b.$": "States.Format('{} {}', $.a)"}, "End": True}
+    shown = machine.run({"State": few}, {"a": 1})
+    assert (shown["status"], shown["error"]) == ("FAILED", "States.IntrinsicFailure")
 
 
 def test_an_unknown_state_is_invalid(machine: Machine) -> None:
@@ -228,7 +232,7 @@ def test_branches_run_together_and_end_together(machine: Machine) -> None:
     assert json.loads(shown["output"]) == {"a": 1, "why": {"Error": "Ended", "Cause": "here"}}
 
 
-def _total(machine: Machine, metric: str, **dimension: str) -> float:
+def _total(machine: Machine, metric: str, **dimension: Any) -> float:
     """The metric's sum. `dimension`: its name and value."""
     found = machine.case.account.datapoints(metric, "Sum", **dimension)
     return float(sum(point["Sum"] for point in found))

@@ -181,7 +181,8 @@ class VerifiedKind(Deployed):
     def publish(self) -> None:
         """An archive under its key, or each model's under the prefix."""
         urls = [url for url in self.data_urls() if url.endswith("/")]
-        (prefix,) = {url.split("/", 3)[3] for url in urls} or {None}
+        prefixes: set[str | None] = {url.split("/", 3)[3] for url in urls}
+        (prefix,) = prefixes or {None}
         self.keys = {}
         for one in pack_models(self.loaded):
             assert one.path is not None  # gzip

@@ -77,7 +77,6 @@ def start_local_aws(
         added = {"already_up": aws.already_up, "bootstrapped": bootstrapped}
         return json.dumps(_describe(aws) | {"environment": variables} | added, indent=2)
     already = ", already up" if aws.already_up else ""
-    where = f"account {account}, Region {region}"
     state = "bootstrapped, ready for `cdk deploy`"
     if not bootstrapped:
         state = (
@@ -86,7 +85,7 @@ def start_local_aws(
         )
     return (
         f"# local AWS at {aws.url}, process {aws.pid}{already}\n"
-        f"# {where}: {state}\n"
+        f"# account {account}, Region {region}: {state}\n"
         f"# one minute of its alarms and deployments lasts {aws.seconds_per_minute:g} s\n"
         f"{_format_for_shell(aws, variables)}"
     )
@@ -112,9 +111,8 @@ def stop_local_aws(*, folder: Path | None = None, as_json: bool = False) -> str:
     if as_json:
         return json.dumps({"ended": ended}, indent=2)
     if not ended:
-        return _escape_controls(
-            f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
-        )
+        place = (folder or find_default_folder()).parent
+        return _escape_controls(f"local AWS: not running for {place}")
     if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
         return "local AWS: stopped"
     return (
@@ -211,9 +209,8 @@ def _run_command(arguments: list[str]) -> int:
         error.show()
         return MISSING
     except (OSError, ModuleNotFoundError) as error:
-        click.echo(
-            _escape_controls(f"servable-local {context.invoked_subcommand}: {error}"), err=True
-        )
+        said = f"servable-local {context.invoked_subcommand}: {error}"
+        click.echo(_escape_controls(said), err=True)
         return FOUND_PROBLEMS if isinstance(error, OSError) else MISSING
     except KeyboardInterrupt:
         return 130
@@ -227,25 +224,15 @@ def _escape_controls(text: str) -> str:
 
 
 def _describe(aws: LocalAws) -> dict[str, Any]:
-    return {
-        "url": aws.url,
-        "port": aws.port,
-        "pid": aws.pid,
-        "started": aws.started,
-        "seconds_per_minute": aws.seconds_per_minute,
-        "most_containers": aws.most_containers,
-        "environment": aws.environment(),
-    }
+    names = ("url", "port", "pid", "started", "seconds_per_minute", "most_containers")
+    return {name: getattr(aws, name) for name in names} | {"environment": aws.environment()}
 
 
 def _format_for_shell(aws: LocalAws, variables: Mapping[str, str]) -> str:
     """Return lines to paste or to `eval`; every other printed line is a comment."""
     lines = [] if aws.most_containers else [_NO_CONTAINERS]
     lines += ["# evaluate these lines in a shell: cdk, boto3, and aws then use the local AWS"]
-    lines += [
-        f"unset {name}"
-        for name in sorted({*os.environ} - {*variables})
-        if _LEAD_ELSEWHERE.match(name)
-    ]
+    others = sorted({*os.environ} - {*variables})
+    lines += [f"unset {name}" for name in others if _LEAD_ELSEWHERE.match(name)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     return "\n".join(lines)

@@ -35,16 +35,8 @@ class ChangeSetNotFoundError(ServiceException):
     code = "ChangeSetNotFound"
 
 
-class InvalidParameterCombinationError(ServiceException):
-    code = "InvalidParameterCombination"
-
-
 class InvalidParameterValueError(ServiceException):
     code = "InvalidParameterValue"
-
-
-class ResourceNotFoundError(ServiceException):
-    code = "ResourceNotFound"
 
 
 class Reason(enum.Enum):

@@ -28,18 +28,8 @@ _RETRY_SECONDS = 1.0
 # Exit codes of a local AWS that doesn't start.
 EXIT_HELD = 3
 EXIT_PORT_TAKEN = 4
-# By default, boto3 and the AWS CLI presign S3 URLs with Signature Version 2.
-_CONFIG = """\
-[default]
-s3 =
-    signature_version = s3v4
-"""
-
-
-_STATE = (
-    *("pid", "port", "url", "started", "secret_access_key", "seconds_per_minute"),
-    "most_containers",
-)
+_STATE = ("pid", "port", "url", "started", "secret_access_key", "seconds_per_minute",
+          "most_containers")  # fmt: skip
 
 
 def find_default_folder() -> Path:
@@ -119,7 +109,9 @@ def write_client_settings(folder: Path) -> None:
     create_private_folder(folder)
     # The CDK CLI stores there which account an access key belongs to.
     create_private_folder(folder / "cdk")
-    (folder / "config").write_text(_CONFIG, encoding="utf-8")
+    # By default, boto3 and the AWS CLI presign S3 URLs with Signature Version 2.
+    config = "[default]\ns3 =\n    signature_version = s3v4\n"
+    (folder / "config").write_text(config, encoding="utf-8")
     (folder / "credentials").write_text("", encoding="utf-8")
 
 
@@ -144,7 +136,10 @@ def spawn_process(
     command += ["--port", str(port), "--minute", minute]
     if most_containers is not None:
         command += ["--containers", str(most_containers)]
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    # Without the user's ~/.aws: a missing profile would be an error.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    files = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+    environment |= dict.fromkeys(files, os.devnull) | {"AWS_EC2_METADATA_DISABLED": "true"}
     with open(folder / "aws.log", "ab", opener=open_private) as log:
         return subprocess.Popen(
             [*command, "--with-parent"] if with_parent else command,
@@ -154,13 +149,7 @@ def spawn_process(
             # In its own session, it isn't ended by a Ctrl-C here, or with the shell.
             start_new_session=True,
             cwd=Path(__file__).resolve().parents[2],
-            # Without the user's ~/.aws: a missing profile would be an error.
-            env=inherited
-            | {
-                "AWS_CONFIG_FILE": os.devnull,
-                "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-                "AWS_EC2_METADATA_DISABLED": "true",
-            },
+            env=environment,
         )
 
 

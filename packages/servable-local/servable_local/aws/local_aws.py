@@ -126,11 +126,11 @@ STACK = "CDKToolkit"
 _TEMPLATE = Path("lib/api/bootstrap/bootstrap-template.yaml")
 # The parameters that `cdk bootstrap` passes without options.
 _PARAMETERS = [
-    {"ParameterKey": "FileAssetsBucketKmsKeyId", "ParameterValue": "AWS_MANAGED_KEY"},
-    {
-        "ParameterKey": "CloudFormationExecutionPolicies",
-        "ParameterValue": "arn:aws:iam::aws:policy/AdministratorAccess",
-    },
+    {"ParameterKey": name, "ParameterValue": value}
+    for name, value in (
+        ("FileAssetsBucketKmsKeyId", "AWS_MANAGED_KEY"),
+        ("CloudFormationExecutionPolicies", "arn:aws:iam::aws:policy/AdministratorAccess"),
+    )
 ]
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -35,13 +35,9 @@ def load_botocore_session() -> Any:
     import botocore.session
 
     # Without profile and ~/.aws: a missing profile would be an error.
-    return botocore.session.Session(
-        session_vars={
-            "profile": (None, None, None, None),
-            "config_file": (None, None, os.devnull, None),
-            "credentials_file": (None, None, os.devnull, None),
-        }
-    )
+    none = (None, None, os.devnull, None)
+    given = {"profile": (None,) * 4, "config_file": none, "credentials_file": none}
+    return botocore.session.Session(session_vars=given)
 
 
 @functools.cache
@@ -124,29 +120,20 @@ class Loopback:
         return self._access.client(service, account=self.account, region=region or self.region)
 
     def send_event(
-        self,
-        *,
-        source: str,
-        kind: str,
-        detail: Mapping[str, Any],
-        resources: Sequence[str],
-        at: datetime,
+        self, source: str, kind: str, detail: Mapping[str, Any], resource: str, at: datetime
     ) -> None:
         """Send an event of an AWS service to the rules of the account's default bus.
 
         A failure of a rule's target is logged and doesn't reach the service that sends the event.
         """
         entry = {
-            "Time": at,
-            "Source": source,
-            "DetailType": kind,
-            "Detail": json.dumps(detail),
-            "Resources": list(resources),
-        }
+            "Time": at, "Source": source, "DetailType": kind, "Detail": json.dumps(detail),
+            "Resources": [resource],
+        }  # fmt: skip
         try:
             self.client("events").put_events(Entries=[entry])
         except Exception:
-            print(f"EventBridge did not accept {kind} of {', '.join(resources)}", file=sys.stderr)
+            print(f"EventBridge did not accept {kind} of {resource}", file=sys.stderr)
             traceback.print_exc()
 
 

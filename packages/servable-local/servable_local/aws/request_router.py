@@ -1,6 +1,7 @@
 """The front of all services: authentication, the caller's account, failures, and controls."""
 
 import errno
+import functools
 import io
 import json
 import os
@@ -37,14 +38,8 @@ Answer = tuple[str, dict[str, Any]]
 Target = Callable[[str, str], RegionalHosting]
 _MILLISECONDS_PER_SECOND = 1000
 # Kind of fault -> method of the local container.
-_METHODS = {
-    "latency_ms": "slow",
-    "status": "fail",
-    "queue_full": "fill_queue",
-    "freeze": "freeze",
-    "thaw": "thaw",
-    "kill": "kill",
-}
+_METHODS = {"latency_ms": "slow", "status": "fail", "queue_full": "fill_queue"}
+_METHODS |= {name: name for name in ("freeze", "thaw", "kill")}
 _ALLOWED = ", ".join([*_METHODS, "end", "overhead_ms", "start_seconds", "capacity"])
 
 
@@ -109,9 +104,8 @@ def inject_faults(target: Target, parameters: Mapping[str, Any]) -> None:
                     container.faults.end()
                     continue
                 if kind not in _METHODS:
-                    raise ValueError(
-                        f"{kind} isn't a fault that can be injected; allowed: {_ALLOWED}"
-                    )
+                    problem = f"{kind} isn't a fault that can be injected; allowed: {_ALLOWED}"
+                    raise ValueError(problem)
                 getattr(container.faults, _METHODS[kind])(value)
 
 
@@ -123,17 +117,8 @@ METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 # A full disk, a quota, and a file size limit.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # If one of these came twice, this module and a service could read different values.
-_ONCE = (
-    "authorization",
-    "content-length",
-    "content-type",
-    "host",
-    "transfer-encoding",
-    "x-amz-content-sha256",
-    "x-amz-date",
-    "x-amz-security-token",
-    "x-amz-target",
-)
+_ONCE = ("authorization", "content-length", "content-type", "host", "transfer-encoding",
+         "x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-target")  # fmt: skip
 _TARGET = re.compile(r"/[!\"$-~]*")
 # moto's own pages, and an instance's credentials, which need no signature.
 _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
@@ -145,9 +130,8 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
         if len(request.list_values(name)) > 1:
             raise _build_error(f"it has the header {name} twice")
     if request.method not in METHODS:
-        raise _build_error(
-            f"its method is {request.method[:20]}; {', '.join(METHODS)} are supported"
-        )
+        allowed = ", ".join(METHODS)
+        raise _build_error(f"its method is {request.method[:20]}; {allowed} are supported")
     if not _TARGET.fullmatch(request.target):
         raise _build_error("its target isn't a path; send quoted ASCII that begins with /")
     origin = request.find_header("origin")
@@ -197,9 +181,8 @@ class RequestRouter:
         request = ReceivedRequest(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
         try:
             check_origin(request, self.port)
-            verified = self.verifier.verify(
-                request, lambda limit: self._read_body(environ, request, limit)
-            )
+            read = functools.partial(self._read_body, environ, request)
+            verified = self.verifier.verify(request, read)
         except AccessError as error:
             rejection = build_rejection(request, error)
             length = ("Content-Length", str(len(rejection.body)))
@@ -261,9 +244,8 @@ def _explain_no_room(folder: Path, error: OSError) -> str:
     remedy = f"make room in {folder}"
     if error.errno == errno.EFBIG:
         remedy = "raise the limit on the size of files (ulimit -f) and start the local AWS again"
-    return (
-        f"the object cannot be stored in {folder}: {error.strerror}; {remedy}, then send it again"
-    )
+    problem = f"the object cannot be stored in {folder}: {error.strerror}"
+    return f"{problem}; {remedy}, then send it again"
 
 
 def _read_length(environ: _Environ, limit: int | None) -> int:

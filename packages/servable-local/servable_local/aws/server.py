@@ -127,12 +127,8 @@ class Server:
         self._fire: Callable[[Access, Regions[CloudWatch], datetime], None] | None = None
         CloudFormationApi.regions = Regions(self.access, CloudFormation)
         Server._running = self.url
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            args=(_END_LOOK_SECONDS,),
-            name="local aws",
-            daemon=True,
-        )
+        serve = functools.partial(self._server.serve_forever, _END_LOOK_SECONDS)
+        self._thread = threading.Thread(target=serve, name="local aws", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -93,19 +93,15 @@ class Verifier:
         """
         signature = request.parse_signature()
         if signature is None:
-            raise AccessError(
-                Reason.UNSIGNED,
-                "the request isn't signed with Signature Version 4 in the Authorization header or in "
-                f"the query, as boto3, the AWS CLI, and the CDK CLI do; {HOW}; presigned URLs need s3v4",
-            )
+            where = "in the Authorization header or in the query, as boto3, the AWS CLI, and the CDK CLI do"
+            problem = f"the request isn't signed with Signature Version 4 {where}; {HOW}"
+            raise AccessError(Reason.UNSIGNED, f"{problem}; presigned URLs need s3v4")
         scope = signature.scope
         key = self._keys.find(scope.access_key_id)
         if key is None:
-            raise AccessError(
-                Reason.KEY,
-                f"{scope.access_key_id} isn't an active access key of this local AWS; use an account "
-                f"number of twelve digits, or a key that IAM or STS issued since it started; {HOW}",
-            )
+            problem = f"{scope.access_key_id} isn't an active access key of this local AWS"
+            use = "use an account number of twelve digits, or a key that IAM or STS issued since it started"
+            raise AccessError(Reason.KEY, f"{problem}; {use}; {HOW}")
         self._check_expiry(signature)
         _check_headers(request, signature)
         payload = request.find_header("x-amz-content-sha256")
@@ -114,20 +110,19 @@ class Verifier:
         body = read(LARGEST_UNSTATED_BODY_BYTES) if payload is None else None
         expected = _compute_signature(request, signature, key, payload or _compute_sha256(body))
         if not hmac.compare_digest(expected.encode(), signature.hexadecimal.encode()):
-            raise AccessError(
-                Reason.SIGNATURE,
-                "the signature doesn't match this request and the secret of "
-                f"{scope.access_key_id}; every run has its own secret: {HOW}",
+            problem = (
+                f"the signature doesn't match this request and the secret of {scope.access_key_id}"
             )
+            raise AccessError(Reason.SIGNATURE, f"{problem}; every run has its own secret: {HOW}")
         if body is None:
             body = read(None)
             # An interrupted client sends only a part of it.
             if signature.expires_seconds is None and payload != _compute_sha256(body):
-                raise AccessError(
-                    Reason.BODY,
-                    f"X-Amz-Content-Sha256 is {str(payload)[:80]!r}, not the SHA-256 of the body; "
-                    "leave payload_signing_enabled on, so that your client sends it",
+                problem = (
+                    f"X-Amz-Content-Sha256 is {str(payload)[:80]!r}, not the SHA-256 of the body"
                 )
+                remedy = "leave payload_signing_enabled on, so that your client sends it"
+                raise AccessError(Reason.BODY, f"{problem}; {remedy}")
         return VerifiedRequest(key.account, scope, body)
 
     def _check_expiry(self, signature: RequestSignature) -> None:
@@ -136,24 +131,17 @@ class Verifier:
             return
         seconds = int(text) if re.fullmatch("[0-9]{1,7}", text) else 0
         if not 1 <= seconds <= LONGEST_EXPIRY_SECONDS:
-            raise AccessError(
-                Reason.FORM,
-                f"X-Amz-Expires is {text[:40]!r}; 1 to {LONGEST_EXPIRY_SECONDS} seconds are allowed",
-            )
+            allowed = f"1 to {LONGEST_EXPIRY_SECONDS} seconds are allowed"
+            raise AccessError(Reason.FORM, f"X-Amz-Expires is {text[:40]!r}; {allowed}")
         try:
             signed = datetime.strptime(signature.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
-            raise AccessError(
-                Reason.FORM,
-                f"X-Amz-Date is {signature.date[:40]!r}; send one such as 20261122T093000Z",
-            ) from None
+            problem = f"X-Amz-Date is {signature.date[:40]!r}; send one such as 20261122T093000Z"
+            raise AccessError(Reason.FORM, problem) from None
         late = self._now() - signed.timestamp()
         if late > seconds:
-            raise AccessError(
-                Reason.EXPIRED,
-                f"Request has expired: it was valid for {seconds} s and is {late:.0f} s old; "
-                "presign a new one",
-            )
+            problem = f"it was valid for {seconds} s and is {late:.0f} s old; presign a new one"
+            raise AccessError(Reason.EXPIRED, f"Request has expired: {problem}")
 
 
 def _compute_sha256(body: bytes | ObjectContent | None) -> str:

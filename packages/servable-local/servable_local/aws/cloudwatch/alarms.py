@@ -4,7 +4,7 @@ import functools
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -27,26 +27,12 @@ Kind = Literal["MetricAlarm", "CompositeAlarm"]
 # AWS keeps 30 days; here a long-running alarm must not fill the memory.
 _LONGEST_HISTORY = 1000
 CREATED = "Unchecked: Initial alarm creation"
-ACTIONS = {
-    "ALARM": "AlarmActions",
-    "OK": "OKActions",
-    "INSUFFICIENT_DATA": "InsufficientDataActions",
-}
+ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions",
+           "INSUFFICIENT_DATA": "InsufficientDataActions"}  # fmt: skip
 _LONGEST_SUBJECT = 100  # SNS's limit
-_TRIGGER = (
-    "MetricName",
-    "Namespace",
-    "Statistic",
-    "ExtendedStatistic",
-    "Unit",
-    "Period",
-    "EvaluationPeriods",
-    "ComparisonOperator",
-    "Threshold",
-    "TreatMissingData",
-    "EvaluateLowSampleCountPercentile",
-    "Metrics",
-)
+_TRIGGER = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Unit", "Period",
+            "EvaluationPeriods", "ComparisonOperator", "Threshold", "TreatMissingData",
+            "EvaluateLowSampleCountPercentile", "Metrics")  # fmt: skip
 
 
 @dataclass
@@ -92,15 +78,9 @@ class Alarm:
     def add_history_item(
         self, at: datetime, kind: str, summary: str, data: Mapping[str, Any]
     ) -> None:
+        item = {"HistoryItemType": kind, "HistorySummary": summary, "HistoryData": json.dumps(data)}
         self.history.append(
-            {
-                "AlarmName": self.name,
-                "AlarmType": self.kind,
-                "Timestamp": at,
-                "HistoryItemType": kind,
-                "HistorySummary": summary,
-                "HistoryData": json.dumps(data),
-            }
+            {"AlarmName": self.name, "AlarmType": self.kind, "Timestamp": at, **item}
         )
         del self.history[:-_LONGEST_HISTORY]
 
@@ -138,22 +118,14 @@ def announce_change(
     aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime
 ) -> None:
     """Send the event of a state change, and run the alarm's actions if they are enabled."""
-    aws.send_event(
-        source="aws.cloudwatch",
-        kind="CloudWatch Alarm State Change",
-        detail={
-            "alarmName": alarm.name,
-            "state": {
-                "value": alarm.state,
-                "reason": alarm.reason,
-                "timestamp": format_timestamp(at),
-            },
-            "previousState": {"value": before, "reason": before_reason},
-            "configuration": {"description": alarm.request.get("AlarmDescription", "")},
-        },
-        resources=[alarm.arn],
-        at=at,
-    )
+    now = {"value": alarm.state, "reason": alarm.reason, "timestamp": format_timestamp(at)}
+    detail = {
+        "alarmName": alarm.name,
+        "state": now,
+        "previousState": {"value": before, "reason": before_reason},
+        "configuration": {"description": alarm.request.get("AlarmDescription", "")},
+    }
+    aws.send_event("aws.cloudwatch", "CloudWatch Alarm State Change", detail, alarm.arn, at)
     if not alarm.request.get("ActionsEnabled", True):
         return
     for action in alarm.request.get(ACTIONS[alarm.state], []):
@@ -176,10 +148,8 @@ def _publish_to_topic(
     trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
     if alarm.kind == "MetricAlarm":
         # Only in this message, dimensions have lowercase keys.
-        trigger["Dimensions"] = [
-            {"name": dimension["Name"], "value": dimension["Value"]}
-            for dimension in alarm.request.get("Dimensions", [])
-        ]
+        dimensions = alarm.request.get("Dimensions", [])
+        trigger["Dimensions"] = [{"name": d["Name"], "value": d["Value"]} for d in dimensions]
     if "MetricName" in trigger:
         trigger |= {"TreatMissingData": "missing", "Unit": None, **trigger}
         trigger.setdefault("EvaluateLowSampleCountPercentile", "")
@@ -205,10 +175,8 @@ def _publish_to_topic(
     if alarm.kind == "MetricAlarm":
         message["Trigger"] = trigger
     else:
-        message |= {
-            "AlarmRule": alarm.request["AlarmRule"],
-            "TriggeringChildren": _list_triggering_alarms(alarm),
-        }
+        message["AlarmRule"] = alarm.request["AlarmRule"]
+        message["TriggeringChildren"] = _list_triggering_alarms(alarm)
     try:
         aws.client("sns").publish(
             TopicArn=topic, Subject=subject[:_LONGEST_SUBJECT], Message=json.dumps(message)
@@ -253,19 +221,15 @@ class AlarmRegister:
     def put_alarm(self, kind: Kind, request: dict[str, Any], tags: dict[str, str]) -> None:
         """Create an alarm, or update it without changing its state. Raises ValueError."""
         name = request["AlarmName"]
-        rule: MetricAlarmRule | AlarmRule = (
-            MetricAlarmRule(request)
-            if kind == "MetricAlarm"
-            else AlarmRule(request.get("AlarmRule", ""))
-        )
+        rule: MetricAlarmRule | AlarmRule
+        text = request.get("AlarmRule", "")
+        rule = MetricAlarmRule(request) if kind == "MetricAlarm" else AlarmRule(text)
         at = self._clock.now()
         with self._lock:
             names = sorted(rule.names) if isinstance(rule, AlarmRule) else ()
             if unknown := [each for each in names if not self.find_alarm(each)]:
-                raise ValueError(
-                    "Could not save the composite alarm as alarms "
-                    f"[{', '.join(unknown)}] in the alarm rule do not exist"
-                )
+                absent = f"[{', '.join(unknown)}] in the alarm rule do not exist"
+                raise ValueError(f"Could not save the composite alarm as alarms {absent}")
             alarm = self._alarms.get(name)
             if alarm is not None and alarm.kind != kind:
                 raise ValueError(f"{name} is already the name of a {alarm.kind}.")
@@ -284,8 +248,12 @@ class AlarmRegister:
         with self._lock:
             return list(self._alarms.values())
 
-    def find_alarm(self, name: str) -> Alarm | None:
-        return self._alarms.get(_parse_name(name))
+    def find_alarm(self, name_or_arn: str) -> Alarm | None:
+        return self._alarms.get(name_or_arn.split(":alarm:", 1)[-1])
+
+    def list_names_in_alarm(self, names: Iterable[str]) -> list[str]:
+        alarms = map(self.find_alarm, names)
+        return [alarm.name for alarm in alarms if alarm and alarm.state == "ALARM"]
 
     def delete(self, names: list[str]) -> None:
         with self._lock:
@@ -342,13 +310,10 @@ class AlarmRegister:
         before = composite.seen
         composite.seen = {child.name: child.state for child in children}
         changed = [child for child in children if child.state != (before or {}).get(child.name)]
-        shown = [
-            {
-                "arn": child.arn,
-                "state": {"value": child.state, "timestamp": format_timestamp(child.transitioned)},
-            }
-            for child in changed
-        ]
+        shown = []
+        for child in changed:
+            state_of = {"value": child.state, "timestamp": format_timestamp(child.transitioned)}
+            shown.append({"arn": child.arn, "state": state_of})
         did = "created" if before is None else "updated"
         reason = f"{composite.arn} was {did} and its alarm rule evaluates to {state}"
         if before is not None and changed:
@@ -369,10 +334,6 @@ class AlarmRegister:
         before, before_reason = alarm.state, alarm.reason
         alarm.change_state(state, reason, reason_data, at)
         announce_change(self._aws, alarm, before, before_reason, at)
-
-
-def _parse_name(name_or_arn: str) -> str:
-    return name_or_arn.split(":alarm:", 1)[-1]
 
 
 class CloudWatch:

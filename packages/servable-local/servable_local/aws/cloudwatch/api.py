@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any, ClassVar, cast
 
 from moto.cloudwatch.responses import CloudWatchResponse
@@ -12,12 +13,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import ACTIONS, Alarm, CloudWatch, Kind
 from servable_local.aws.cloudwatch.metric_store import split_into_periods
-from servable_local.aws.errors import (
-    InvalidParameterCombinationError,
-    InvalidParameterValueError,
-    ResourceNotFoundError,
-    ValidationError,
-)
+from servable_local.aws.errors import AwsError, InvalidParameterValueError, ValidationError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.resource_type import format_violations, list_violations
 from servable_scaling.alarms.query import (
@@ -45,9 +41,10 @@ def parse_samples(datum: Mapping[str, Any]) -> Samples:
     samples = Samples()
     for other in ("Values", "StatisticValues"):
         if "Value" in datum and other in datum:
-            raise InvalidParameterCombinationError(
+            raise AwsError(
+                "InvalidParameterCombination",
                 f"The parameters MetricData.member.1.Value and MetricData.member.1.{other} "
-                "are mutually exclusive and you have specified both."
+                "are mutually exclusive and you have specified both.",
             )
     if "Values" in datum:
         counts = datum.get("Counts") or [1.0] * len(datum["Values"])
@@ -60,12 +57,9 @@ def parse_samples(datum: Mapping[str, Any]) -> Samples:
             samples.add(float(value), float(count))
     elif "StatisticValues" in datum:
         values = datum["StatisticValues"]
-        samples.add_set(
-            count=float(values["SampleCount"]),
-            total=float(values["Sum"]),
-            least=float(values["Minimum"]),
-            most=float(values["Maximum"]),
-        )
+        names = ("SampleCount", "Sum", "Minimum", "Maximum")
+        count, total, least, most = (float(values[name]) for name in names)
+        samples.add_set(count=count, total=total, least=least, most=most)
     elif "Value" in datum:
         samples.add(float(datum["Value"]))
     else:
@@ -151,22 +145,18 @@ class CloudWatchApi(CloudWatchResponse):
             )
         count = int((last - first).total_seconds() / seconds)
         if count > _MOST_DATAPOINTS:
-            raise InvalidParameterCombinationError(
+            raise AwsError(
+                "InvalidParameterCombination",
                 f"You have requested up to {count} datapoints, which exceeds the limit of "
                 f"{_MOST_DATAPOINTS}. You may reduce the datapoints requested by increasing "
-                "Period, or decreasing the time range."
+                "Period, or decreasing the time range.",
             )
-        points = [
-            {"Timestamp": start, "Unit": unit, **values}
-            for start, end in split_into_periods(first, last, seconds)
-            for unit in store.list_units(metric)
-            if parameters.get("Unit") in (None, unit)
-            and (
-                values := _compute_statistics(
-                    store.collect_samples(metric, start, end, unit), names
-                )
-            )
-        ]
+        units = [u for u in store.list_units(metric) if parameters.get("Unit") in (None, u)]
+        points = []
+        for (start, end), unit in product(split_into_periods(first, last, seconds), units):
+            samples = store.collect_samples(metric, start, end, unit)
+            if values := _compute_statistics(samples, names):
+                points.append({"Timestamp": start, "Unit": unit, **values})
         return ActionResult({"Label": parameters["MetricName"], "Datapoints": points})
 
     def get_metric_data(self) -> ActionResult:
@@ -196,16 +186,11 @@ class CloudWatchApi(CloudWatchResponse):
             if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
             label = _build_label(query, by_id.values()) or request["Id"]
-            results.append(
-                {
-                    "Id": request["Id"],
-                    "Label": request.get("Label") or label,
-                    "Timestamps": [start for start, _ in points],
-                    "Values": [value for _, value in points],
-                    "StatusCode": "Complete",
-                    "Messages": messages or None,
-                }
-            )
+            result = {"Id": request["Id"], "Label": request.get("Label") or label}
+            result |= {"StatusCode": "Complete", "Messages": messages or None}
+            result["Timestamps"] = [start for start, _ in points]
+            result["Values"] = [value for _, value in points]
+            results.append(result)
         return ActionResult({"MetricDataResults": results, "Messages": []})
 
     def put_dashboard(self) -> ActionResult:
@@ -286,12 +271,11 @@ class CloudWatchApi(CloudWatchResponse):
             and self._get_param("StateValue") in (None, alarm.state)
             and (not prefix or any(action.startswith(prefix) for action in alarm.actions))
         ]
-        return ActionResult(
-            {
-                f"{kind}s": [each.describe() for each in alarms if each.kind == kind in kinds]
-                for kind in ("MetricAlarm", "CompositeAlarm")
-            }
-        )
+        shown = {
+            f"{kind}s": [each.describe() for each in alarms if each.kind == kind in kinds]
+            for kind in ("MetricAlarm", "CompositeAlarm")
+        }
+        return ActionResult(shown)
 
     def describe_alarms_for_metric(self) -> ActionResult:
         metric = Metric.from_request(self._get_params())
@@ -331,7 +315,7 @@ class CloudWatchApi(CloudWatchResponse):
             )
         alarm = self.cloudwatch.alarms.find_alarm(self._get_param("AlarmName"))
         if alarm is None:
-            raise ResourceNotFoundError("")  # AWS gives no message either
+            raise AwsError("ResourceNotFound", "")  # AWS gives no message either
         reason, data = self._get_param("StateReason"), self._get_param("StateReasonData") or ""
         self.cloudwatch.alarms.set_state(alarm.name, state, reason, data)
         return EmptyResult()
@@ -352,9 +336,8 @@ class CloudWatchApi(CloudWatchResponse):
         return EmptyResult()
 
     def _find_alarm(self, name: str) -> Alarm:
-        alarm = self.cloudwatch.alarms.find_alarm(name)
-        if alarm is None:
-            raise ResourceNotFoundError(f"The alarm {name} does not exist.")
+        if (alarm := self.cloudwatch.alarms.find_alarm(name)) is None:
+            raise AwsError("ResourceNotFound", f"The alarm {name} does not exist.")
         return alarm
 
     @property

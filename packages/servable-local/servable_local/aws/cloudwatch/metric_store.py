@@ -42,9 +42,8 @@ class MetricStore:
         return total
 
     def compute_value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
-        return compute_statistic(
-            self.collect_samples(query.metric, start, end, query.unit), query.statistic
-        )
+        samples = self.collect_samples(query.metric, start, end, query.unit)
+        return compute_statistic(samples, query.statistic)
 
     def count_samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         return self.collect_samples(query.metric, start, end, query.unit).count
@@ -78,9 +77,8 @@ def _select_samples(
     """Yield the samples of [start, end): by 10 s steps if it is short, by interval if it is long."""
     step = timedelta(seconds=_RESOLUTION_SECONDS)
     if (end - start) / step < len(stretches):
-        for at, _ in split_into_periods(
-            start + step - timedelta.resolution, end, _RESOLUTION_SECONDS
-        ):
+        first = start + step - timedelta.resolution
+        for at, _ in split_into_periods(first, end, _RESOLUTION_SECONDS):
             if at in stretches:
                 yield stretches[at]
         return

@@ -104,11 +104,10 @@ def _deliver(rule: Any, target: dict[str, Any], event: Any) -> bool:
             topics = sns_backends[arn.account][arn.region]
             topics.publish(arn=target["Arn"], message=_build_message(rule, target, event))
         case "sqs", _:
-            sqs_backends[arn.account][arn.region].send_message(
-                queue_name=arn.resource_id,
-                message_body=_build_message(rule, target, event, unquoted=False),
-                group_id=target.get("SqsParameters", {}).get("MessageGroupId"),
-            )
+            group = target.get("SqsParameters", {}).get("MessageGroupId")
+            message = _build_message(rule, target, event, unquoted=False)
+            queues = sqs_backends[arn.account][arn.region]
+            queues.send_message(arn.resource_id, message, group_id=group)
         case "events", "api-destination":
             _post_to_destination(rule, target, event)
         case _:
@@ -125,16 +124,15 @@ def _post_to_destination(rule: Any, target: dict[str, Any], event: Any) -> None:
         return
     connections = {each.arn: each for each in backend.connections.values()}
     given = connections[destination.connection_arn].auth_parameters.get("ApiKeyAuthParameters", {})
-    request = urllib.request.Request(
-        destination.invocation_endpoint,
-        _build_message(rule, target, event).encode(),
-        {
-            "Content-Type": "application/json; charset=utf-8",
-            "User-Agent": "Amazon/EventBridge/ApiDestinations",
-            **({given["ApiKeyName"]: given["ApiKeyValue"]} if given else {}),
-        },
-        method=destination.http_method,
-    )
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "User-Agent": "Amazon/EventBridge/ApiDestinations",
+    }
+    if given:
+        headers[given["ApiKeyName"]] = given["ApiKeyValue"]
+    body = _build_message(rule, target, event).encode()
+    url, method = destination.invocation_endpoint, destination.http_method
+    request = urllib.request.Request(url, body, headers, method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(request, timeout=5).close()

@@ -37,34 +37,21 @@ _CALL = BaseResponse.call_action
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
     "awslambda": {
-        "CreateEventSourceMapping",
-        "Invoke",
-        "InvokeAsync",
-        "InvokeWithResponseStream",
+        "CreateEventSourceMapping", "Invoke", "InvokeAsync", "InvokeWithResponseStream",
         "UpdateEventSourceMapping",
     },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
     "logs": {"PutSubscriptionFilter", "StartLiveTail"},
     "stepfunctions": {
-        "CreateActivity",
-        "GetExecutionHistory",
-        "SendTaskFailure",
-        "SendTaskHeartbeat",
-        "SendTaskSuccess",
-        "StartSyncExecution",
-        "TestState",
-        "UpdateMapRun",
+        "CreateActivity", "GetExecutionHistory", "SendTaskFailure", "SendTaskHeartbeat",
+        "SendTaskSuccess", "StartSyncExecution", "TestState", "UpdateMapRun",
     },
     "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
     "ssm": {
-        "CreateAssociation",
-        "CreateMaintenanceWindow",
-        "DeregisterPatchBaselineForPatchGroup",
-        "RegisterTargetWithMaintenanceWindow",
-        "RegisterTaskWithMaintenanceWindow",
-        "SendCommand",
+        "CreateAssociation", "CreateMaintenanceWindow", "DeregisterPatchBaselineForPatchGroup",
+        "RegisterTargetWithMaintenanceWindow", "RegisterTaskWithMaintenanceWindow", "SendCommand",
     },
-}
+}  # fmt: skip
 _EC2 = "moto.ec2"
 _CLOUDFORMATION = "moto.cloudformation"
 _MODEL = utils._load_service_model
@@ -136,9 +123,8 @@ def install() -> None:
     package = ModuleType(_CLOUDFORMATION)
     # moto imports exceptions from one of its modules, which must still be found.
     package.__path__ = [str(Path(moto.__file__).parent / "cloudformation")]
-    package.cloudformation_backends = BackendDict(  # type: ignore[attr-defined]
-        CloudFormationBackend, "cloudformation"
-    )
+    backends = BackendDict(CloudFormationBackend, "cloudformation")
+    setattr(package, "cloudformation_backends", backends)  # noqa: B010 (mypy)
     sys.modules[_CLOUDFORMATION] = package
     sessions = botocore.session.Session
     setattr(utils, "_load_service_model", _load_service_model)  # noqa: B010 (mypy)

@@ -48,11 +48,8 @@ def _accept_arn(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _deny(api: Any) -> None:
-    raise AwsError(
-        "AccessDenied",
-        f"{api._get_action()} is denied: the local AWS doesn't evaluate policies. On AWS, it needs the "
-        "permission of the same name.",
-    )
+    problem = "is denied: the local AWS doesn't evaluate policies. On AWS, it needs the permission"
+    raise AwsError("AccessDenied", f"{api._get_action()} {problem} of the same name.")
 
 
 def _initialize_key(key: AccessKey, *arguments: Any, **more: Any) -> None:

@@ -8,7 +8,7 @@ FilterAndPatternSyntaxForMetricFilters.html next to it (2026-11-27)
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 Matches = Callable[[str], bool]
@@ -25,13 +25,9 @@ _CONDITION = re.compile(r'\s*\w+\s*(!=|<=|>=|=|<|>)\s*(?:"([^"]*)"|(\S+))\s*')
 _FIELD_NAME = re.compile(r"\s*\w+\s*")
 _ELLIPSIS = "..."
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+    "=": operator.eq, "!=": operator.ne,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 def compile_pattern(pattern: str) -> Matches:
@@ -178,10 +174,7 @@ class _JsonPattern:
         return self._parse_joined("&&", all, self._parse_one)
 
     def _parse_joined(
-        self,
-        sign: str,
-        together: Callable[[Iterable[bool]], bool],
-        parse_part: Callable[[], _IsMet],
+        self, sign: str, together: Callable[[Any], bool], parse_part: Callable[[], _IsMet]
     ) -> _IsMet:
         parts = [parse_part()]
         while self._tokens[:1] == [("sign", sign)]:

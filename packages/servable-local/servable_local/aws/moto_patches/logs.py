@@ -84,15 +84,11 @@ class LogsApi(LogsResponse):
 
     def filter_log_events(self) -> str:
         """Filter interleaved streams. AWS no longer returns which were searched (2019)."""
-        pattern, prefix = (
-            self._get_param("filterPattern") or "",
-            self._get_param("logStreamNamePrefix"),
-        )
+        pattern = self._get_param("filterPattern") or ""
+        prefix = self._get_param("logStreamNamePrefix") or ""
         _check_pattern(pattern)
-        streams = self._require_group().streams
-        names = self._get_param("logStreamNames") or [
-            name for name in streams if name.startswith(prefix or "")
-        ]
+        found = [name for name in self._require_group().streams if name.startswith(prefix)]
+        names = self._get_param("logStreamNames") or found
         times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
         group, backend = self._get_param("logGroupName"), cast(Any, self.logs_backend)
         events, token = [], None
@@ -157,10 +153,8 @@ def write_output(
     kept = backend.groups[group].streams[stream]
     kept.put_log_events([{"timestamp": now, "message": line} for line in lines])
     kept.events = kept.events[-_KEPT_LINES:]
-    # Lines found at the end of a minute belong to it.
-    _apply_metric_filters(
-        backend, cloudwatch, group, lines, cloudwatch.clock.now() - timedelta(seconds=1)
-    )
+    at = cloudwatch.clock.now() - timedelta(seconds=1)  # at the end of a minute, of that minute
+    _apply_metric_filters(backend, cloudwatch, group, lines, at)
 
 
 def _apply_metric_filters(

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,7 @@ class HostedComponent:
     """A component. `most_containers` of its counted copies have a container; at zero, none."""
 
     def __init__(
-        self,
-        request: Mapping[str, Any],
-        arn: str,
-        endpoint: HostedEndpoint,
-        host: Host,
+        self, request: Mapping[str, Any], arn: str, endpoint: HostedEndpoint, host: Host
     ) -> None:
         """Initialize from CreateInferenceComponent's `request`, which has a VariantName."""
         self.name = str(request["InferenceComponentName"])
@@ -116,14 +112,10 @@ class HostedComponent:
     def _create_copies(self, start: Callable[[], Container]) -> VariantInstances:
         variants = self.endpoint.fleet.variants if self.endpoint.fleet else {}
         variant = variants.get(self.variant_name)
-        return VariantInstances(
-            [],
-            0,
-            start,
-            most_containers=max(1, self._host.most_containers),
-            least_containers=0,
-            least_outstanding=variant is not None and variant.instances.least_outstanding,
-        )
+        copies = VariantInstances([], 0, start, least_containers=0)
+        copies.most_containers = max(1, self._host.most_containers)
+        copies.least_outstanding = variant is not None and variant.instances.least_outstanding
+        return copies
 
     def _find_placement(self) -> CopyPlacement | None:
         fleet = self.endpoint.fleet
@@ -140,10 +132,9 @@ class HostedComponent:
         """Fetch a specification's data into `folder`. Raises `VariantStartError`."""
         launcher = FleetLauncher(self._host, f"/aws/sagemaker/InferenceComponents/{self.name}")
         container = specification.get("Container", {})
-        containers: Sequence[Mapping[str, Any]]
-        containers = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
-        if model_name := specification.get("ModelName"):
-            containers = launcher.list_containers(model_name)
+        own = [{"ModelDataUrl": container.get("ArtifactUrl"), **container}]
+        model_name = specification.get("ModelName")
+        containers = launcher.list_containers(model_name) if model_name else own
         startup = specification.get("StartupParameters", {})
         return launcher.prepare_model(containers, self.variant_name, folder, startup)
 
@@ -200,9 +191,8 @@ class HostedComponent:
             if reason is None and self.copies.serving_count < self.desired:
                 return True
             if reason is not None:
-                self.desired = placement.place_copies(
-                    self.name, asked, self.copies.serving_count, now
-                )
+                serving = self.copies.serving_count
+                self.desired = placement.place_copies(self.name, asked, serving, now)
             self._set_status("Failed" if reason and creating else "InService", reason)
             return False
 

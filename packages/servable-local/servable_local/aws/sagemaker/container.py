@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -106,24 +107,17 @@ class Container:
             raise ValueError("this container does not support fault injection")
         return faults
 
-    def post(
-        self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
-    ) -> Answered:
-        """Send a POST request. Return status, headers, and body. Raises OSError or HTTPException."""
-        return self._send_request("POST", path, body, headers, timeout_seconds)
-
     def get(self, path: str, *, timeout_seconds: float) -> Answered:
         """Send a GET request, with the results and errors of `post`."""
-        return self._send_request("GET", path, None, {}, timeout_seconds)
+        return self.post(path, None, {}, timeout_seconds=timeout_seconds)
 
-    def _send_request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        timeout_seconds: float,
+    def post(
+        self, path: str, body: bytes | None, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
+        """Send a POST request, or without a body a GET request. Return status, headers, and body.
+
+        Raises OSError or HTTPException.
+        """
         if not self.url:
             return HTTPStatus.SERVICE_UNAVAILABLE, http.client.HTTPMessage(), NO_CONTAINER.encode()
         where = urlparse(self.url)
@@ -133,6 +127,7 @@ class Container:
         with self._lock:
             self.busy += 1
         try:
+            method = "GET" if body is None else "POST"
             connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
@@ -202,13 +197,11 @@ class _Output:
         if final or (not end and len(new) == _READ_BYTES):
             end = len(new)
         self.offset += end
-        lines = new[:end].split(b"\n")
-        pieces = (
-            line[start : start + _LONGEST_LINE_BYTES]
-            for line in lines
+        return [
+            line[start : start + _LONGEST_LINE_BYTES].decode(errors="replace")
+            for line in new[:end].split(b"\n")
             for start in range(0, len(line), _LONGEST_LINE_BYTES)
-        )
-        return [piece.decode(errors="replace") for piece in pieces]
+        ]
 
 
 class ContainerLogs:
@@ -228,10 +221,9 @@ class ContainerLogs:
         output = _Output(self._folder / name, group, f"{variant}/{instance}")
         with self._lock:
             self._outputs.append(output)
+        finish = partial(self._finish_output, output, create=False)
         try:
-            return _FollowedProcess(
-                start(output.path), lambda: self._finish_output(output, create=False)
-            )
+            return _FollowedProcess(start(output.path), finish)
         except BaseException:
             self._finish_output(output, create=True)
             raise

@@ -7,6 +7,8 @@ API_ListInferenceComponents.html, and API_ListTransformJobs.html of SageMaker's 
 import base64
 import hashlib
 import json
+import operator
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -18,14 +20,6 @@ from servable_local.aws.sagemaker.fleet import HostedVariant
 _PAGE = 10
 Summary = Mapping[str, Any]
 _Position = tuple[str, str]
-_EVENT_STATUS = {
-    "Creating": "CREATING",
-    "InService": "IN_SERVICE",
-    "Updating": "UPDATING",
-    "RollingBack": "ROLLING_BACK",
-    "Failed": "FAILED",
-    "Deleting": "DELETING",
-}
 
 
 def list_page(
@@ -51,11 +45,8 @@ def list_page(
     matching.sort(key=find_position, reverse=descending)
     if token := request.get("NextToken"):
         last = _decode_token(token)
-        matching = [
-            each
-            for each in matching
-            if (find_position(each) < last if descending else find_position(each) > last)
-        ]
+        is_next = operator.lt if descending else operator.gt
+        matching = [each for each in matching if is_next(find_position(each), last)]
     page = matching[: request.get("MaxResults", _PAGE)]
     if len(page) == len(matching):
         return {member: page}
@@ -68,11 +59,8 @@ def _is_listed(summary: Summary, kind: str, request: Mapping[str, Any]) -> bool:
         after, before = (_convert_to_utc(request.get(name + side)) for side in ("After", "Before"))
         if (after and summary[name] <= after) or (before and summary[name] >= before):
             return False
-    equal = {
-        "StatusEquals": f"{kind}Status",
-        "EndpointNameEquals": "EndpointName",
-        "VariantNameEquals": "VariantName",
-    }
+    equal = {f"{name}Equals": name for name in ("EndpointName", "VariantName")}
+    equal["StatusEquals"] = f"{kind}Status"
     if any(key in request and request[key] != summary[name] for key, name in equal.items()):
         return False
     return str(request.get("NameContains", "")).lower() in summary[f"{kind}Name"].lower()
@@ -132,24 +120,19 @@ def _describe_pending(endpoint: HostedEndpoint) -> dict[str, Any] | None:
     if endpoint.pending is None:
         return None
     config, started = endpoint.pending
+    status: dict[str, Any]
     if rollout := endpoint.rollout:
-        baking = {
-            "Status": "Baking",
-            "StatusMessage": rollout.stage.message,
-            "StartTime": rollout.stage_started,
-        }
-        variants = [
-            _describe_capacity(variant) | {"VariantStatus": [baking]}
-            for variant in rollout.fleet.variants.values()
-        ]
+        status = {"Status": "Baking", "StatusMessage": rollout.stage.message}
+        status["StartTime"] = rollout.stage_started
+        variants = [_describe_capacity(variant) for variant in rollout.fleet.variants.values()]
     else:
-        creating = {"Status": "Creating", "StartTime": started}
-        variants = [
-            {"VariantName": variant["VariantName"], "VariantStatus": [creating]}
-            for variant in config["ProductionVariants"]
-        ]
-    name = config["EndpointConfigName"]
-    return {"EndpointConfigName": name, "StartTime": started, "ProductionVariants": variants}
+        status = {"Status": "Creating", "StartTime": started}
+        variants = [{"VariantName": each["VariantName"]} for each in config["ProductionVariants"]]
+    return {
+        "EndpointConfigName": config["EndpointConfigName"],
+        "StartTime": started,
+        "ProductionVariants": [each | {"VariantStatus": [status]} for each in variants],
+    }
 
 
 def build_event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -159,7 +142,7 @@ def build_event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dic
     https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
     """
     detail = convert_times(describe_hosted_endpoint(endpoint))
-    detail["EndpointStatus"] = _EVENT_STATUS[endpoint.status]
+    detail["EndpointStatus"] = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", endpoint.status).upper()
     detail["Tags"] = dict(tags)
     for name in ("LastDeploymentConfig", "DataCaptureConfig", "MetricsConfig"):
         detail.pop(name, None)
@@ -192,16 +175,11 @@ def _describe_variants(
 
 
 def _describe_capacity(variant: HostedVariant) -> dict[str, Any]:
-    named: dict[str, Any] = {
-        "VariantName": variant.name,
-        "CurrentWeight": variant.weight,
-        "DesiredWeight": variant.weight,
-    }
+    weights = dict.fromkeys(("CurrentWeight", "DesiredWeight"), variant.weight)
+    named: dict[str, Any] = {"VariantName": variant.name, **weights}
     if variant.serverless is not None:
-        return named | {
-            "CurrentServerlessConfig": variant.serverless,
-            "DesiredServerlessConfig": variant.serverless,
-        }
+        names = ("CurrentServerlessConfig", "DesiredServerlessConfig")
+        return named | dict.fromkeys(names, variant.serverless)
     serving, desired = variant.instances.serving_count, variant.instances.desired
     shown = named | {"CurrentInstanceCount": serving, "DesiredInstanceCount": desired}
     if variant.instances.is_changing:

@@ -93,6 +93,11 @@ class HostedEndpoint:
     def is_in_progress(self) -> bool:
         return self.status in _IN_PROGRESS
 
+    def reject_in_progress(self) -> None:
+        """Raise `SageMakerError` while something is in progress."""
+        if self.is_in_progress:
+            raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
+
     def create(self) -> None:
         """Start the creation, and return at once, as CreateEndpoint does."""
         self._dependencies.send_event(STATE)
@@ -103,8 +108,7 @@ class HostedEndpoint:
     ) -> None:
         """Start an update. `retain`: DesiredInstanceCount, DesiredWeight of the old fleet."""
         with self.lock:
-            if self.is_in_progress:
-                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
+            self.reject_in_progress()
             self._set_status("Updating")
             self.pending = (config, self.modified)
             self.deployment_config = deployment_config
@@ -114,8 +118,7 @@ class HostedEndpoint:
     def delete(self, gone: Callable[[], None]) -> None:
         """Start the deletion, and return at once; call `gone` when all containers have ended."""
         with self.lock:
-            if self.is_in_progress:
-                raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
+            self.reject_in_progress()
             self._set_status("Deleting")
         self._dependencies.send_event(STATE)
 
@@ -128,12 +131,15 @@ class HostedEndpoint:
     def close(self) -> None:
         """End its containers; a fleet that is still starting ends once it has started."""
         with self.lock:
-            self._deleted = True
-            fleets = [self.fleet, self.rollout.fleet if self.rollout else None]
+            self._deleted, fleets = True, self._list_fleets()
             self.fleet = self.rollout = None
         for fleet in fleets:
-            if fleet is not None:
-                fleet.close()
+            fleet.close()
+
+    def _list_fleets(self) -> list[Fleet]:
+        """Return the fleet that serves and the one that replaces it, as far as they exist."""
+        both = (self.fleet, self.rollout.fleet if self.rollout else None)
+        return [fleet for fleet in both if fleet is not None]
 
     def choose_route(self, variant_name: str | None) -> Route | None:
         """Choose a route; None if nothing serves. Raises `KeyError` for a missing variant."""
@@ -146,29 +152,24 @@ class HostedEndpoint:
             if self._turns.choose_next({"new": share, "old": 1 - share}) == "new":
                 fleet = rollout.fleet
         variant = fleet.variants[variant_name] if variant_name else fleet.choose_variant()
-        return Route(
-            variant,
-            fleet.config_name if rollout is not None else None,
-            fleet.choose_shadow(variant),
-        )
+        config_name = fleet.config_name if rollout is not None else None
+        return Route(variant, config_name, fleet.choose_shadow(variant))
 
     def wait_for_route(self, variant_name: str) -> Route | None:
         """Wait until an instance serves the variant; None if the endpoint is deleted meanwhile."""
-        while (
-            route := self.choose_route(variant_name)
-        ) and not route.variant.instances.serving_count:
+        route = self.choose_route(variant_name)
+        while route and not route.variant.instances.serving_count:
             time.sleep(_DEQUEUE_SECONDS)
+            route = self.choose_route(variant_name)
         return route
 
     def tick(self, now: datetime) -> None:
         """Advance an update to its next stage, its end, or a rollback, by the clock."""
         with self.lock:
-            rollout = self.rollout
-            fleets = [fleet for fleet in (self.fleet, rollout.fleet if rollout else None) if fleet]
-        for fleet in fleets:
-            for variant in fleet.list_variants():
-                for container in list(variant.instances.containers):
-                    container.restart_if_ended()
+            rollout, fleets = self.rollout, self._list_fleets()
+        for variant in [each for fleet in fleets for each in fleet.list_variants()]:
+            for container in list(variant.instances.containers):
+                container.restart_if_ended()
         if rollout is not None:
             self._advance_rollout(rollout, now)
         else:  # on a clock that stands still, wait for instances that are due
@@ -222,11 +223,13 @@ class HostedEndpoint:
     def _start_fleet(self, config: Config, retain: frozenset[str]) -> None:
         try:
             fleet = self._dependencies.start(config["EndpointConfigName"])
-        except VariantStartError as error:
-            self._record_failure(str(error))
-            return
         except Exception as error:
-            self._record_failure(f"Internal failure of the local AWS: {error!r}")
+            expected = isinstance(error, VariantStartError)
+            reason = str(error) if expected else f"Internal failure of the local AWS: {error!r}"
+            with self.lock:
+                # If an update fails, the old fleet continues to serve.
+                self._set_status("InService" if self.fleet is not None else "Failed", reason)
+            self._dependencies.send_event(STATE)
             return
         with self.lock:
             gone, old = self._deleted, self.fleet
@@ -276,9 +279,3 @@ class HostedEndpoint:
         self.fleet, self.config = fleet, config
         self.capture = config.get("DataCaptureConfig")
         self._set_status("InService")
-
-    def _record_failure(self, reason: str) -> None:
-        with self.lock:
-            # If an update fails, the old fleet continues to serve.
-            self._set_status("InService" if self.fleet is not None else "Failed", reason)
-        self._dependencies.send_event(STATE)

@@ -25,6 +25,8 @@ def describe_component(component: HostedComponent) -> dict[str, Any]:
         image = resolve_image(component.image)
         rest = {name: value for name, value in container.items() if name != "Image"}
         specification["Container"] = {"DeployedImage": image, **rest}
+    serving = component.copies.serving_count
+    counts = {"DesiredCopyCount": component.desired, "CurrentCopyCount": serving}
     shown = {
         "InferenceComponentName": component.name,
         "InferenceComponentArn": component.arn,
@@ -33,10 +35,7 @@ def describe_component(component: HostedComponent) -> dict[str, Any]:
         "VariantName": component.variant_name,
         "FailureReason": component.failure,
         "Specification": specification,
-        "RuntimeConfig": {
-            "DesiredCopyCount": component.desired,
-            "CurrentCopyCount": component.copies.serving_count,
-        },
+        "RuntimeConfig": counts,
         "CreationTime": component.created,
         "LastModifiedTime": component.modified,
         "InferenceComponentStatus": component.status,
@@ -62,10 +61,8 @@ def check_change(
     before, after = old["ProductionVariants"], config["ProductionVariants"]
     serverless = [variant["VariantName"] for variant in after if "ServerlessConfig" in variant]
     if serverless and not all("ServerlessConfig" in variant for variant in before):
-        raise SageMakerError(
-            "Updating a real-time endpoint to a serverless endpoint is not supported; variant(s) "
-            f'"[{", ".join(serverless)}]".'
-        )
+        problem = "Updating a real-time endpoint to a serverless endpoint is not supported"
+        raise SageMakerError(f'{problem}; variant(s) "[{", ".join(serverless)}]".')
     names, new_names = ({variant["VariantName"] for variant in some} for some in (before, after))
     guarded = {"BlueGreenUpdatePolicy", "RollingUpdatePolicy"} & set(deployment or {})
     if guarded and names != new_names:
@@ -123,9 +120,8 @@ class SageMakerApi(ModelApi):
     def _check_specification(self, request: Mapping[str, Any]) -> None:
         """Raise `SageMakerError`, or NotImplementedError for settings without effect here."""
         if "Specifications" in request or "DeploymentConfig" in request:
-            raise NotImplementedError(
-                "Specifications and DeploymentConfig have no effect in the local AWS"
-            )
+            problem = "Specifications and DeploymentConfig have no effect in the local AWS"
+            raise NotImplementedError(problem)
         specification = request.get("Specification")
         if specification is None:
             raise SageMakerError("Specification is required.")
@@ -139,9 +135,8 @@ class SageMakerApi(ModelApi):
             definition = self.hosting.models.find(model).request
             if len(definition.get("Containers", [])) > 1:
                 # https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026)
-                raise SageMakerError(
-                    "A model with several containers cannot be an inference component."
-                )
+                problem = "A model with several containers cannot be an inference component."
+                raise SageMakerError(problem)
 
     def update_inference_component(self) -> ActionResult:
         request = self._read_request()
@@ -169,16 +164,12 @@ class SageMakerApi(ModelApi):
 
     def _reject_orphaned(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:
         """Raise `SageMakerError` if the configuration lacks a component's variant."""
-        new = {
-            each["VariantName"]
-            for each in list_specified_variants(config)
-            if "ModelName" not in each
-        }
-        if left := [c for c in self.hosting.list_components(endpoint) if c.variant_name not in new]:
-            names = ", ".join(component.name for component in left)
-            raise SageMakerError(
-                f"Cannot remove the variants of these inference components: {names}."
-            )
+        variants = list_specified_variants(config)
+        new = {each["VariantName"] for each in variants if "ModelName" not in each}
+        components = self.hosting.list_components(endpoint)
+        if left := ", ".join(each.name for each in components if each.variant_name not in new):
+            problem = f"Cannot remove the variants of these inference components: {left}."
+            raise SageMakerError(problem)
 
     def create_endpoint(self) -> ActionResult:
         request, here = self._read_request(), self.hosting
@@ -197,8 +188,7 @@ class SageMakerApi(ModelApi):
         request, here = self._read_request(), self.hosting
         endpoint = here.endpoints.find(request["EndpointName"])
         config = here.configs.find(request["EndpointConfigName"]).request
-        if endpoint.is_in_progress:
-            raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        endpoint.reject_in_progress()
         check_change(endpoint, config, request.get("DeploymentConfig"))
         running = endpoint.fleet.instance_count if endpoint.fleet else 0
         check_deployment(request.get("DeploymentConfig"), max(running, _count_instances(config)))
@@ -221,17 +211,13 @@ class SageMakerApi(ModelApi):
             for variant in list_specified_variants(endpoint.config)
             if new.get(variant["VariantName"]) != list_instance_types(variant)
         ]
-        targets = self.hosting.aws.client("application-autoscaling").describe_scalable_targets(
-            ServiceNamespace="sagemaker"
-        )["ScalableTargets"]
-        scaled = {target["ResourceId"] for target in targets}
-        refused = [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]
-        if refused:
-            raise SageMakerError(
-                f'The variant(s) "[{", ".join(refused)}]" must be deregistered as scalable '
-                "targets with AWS Auto Scaling before they can be removed or have their "
-                "instance type modified."
-            )
+        scaling = self.hosting.aws.client("application-autoscaling")
+        found = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")
+        scaled = {target["ResourceId"] for target in found["ScalableTargets"]}
+        if refused := [n for n in touched if f"endpoint/{endpoint.name}/variant/{n}" in scaled]:
+            deregistered = "must be deregistered as scalable targets with AWS Auto Scaling"
+            before = "before they can be removed or have their instance type modified."
+            raise SageMakerError(f'The variant(s) "[{", ".join(refused)}]" {deregistered} {before}')
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
         request, here = self._read_request(), self.hosting

@@ -15,6 +15,9 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.fleet import Fleet
 
 _LARGEST_BATCH_PERCENT = 50
+# Type of an update -> the name of the size of its batches, and their least share in percent.
+_SIZES = {"ROLLING": ("MaximumBatchSize", 5), "CANARY": ("CanarySize", 1),
+          "LINEAR": ("LinearStepSize", 10)}  # fmt: skip
 InAlarm = Callable[[Sequence[str]], list[str]]
 
 
@@ -52,28 +55,21 @@ def check_deployment(deployment_config: Mapping[str, Any] | None, instances: int
     blue_green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
     if blue_green and rolling:
         raise SageMakerError("Pass BlueGreenUpdatePolicy or RollingUpdatePolicy, not both.")
-    sizes: list[tuple[str, Mapping[str, Any] | None, int]] = []
-    if rolling:
-        sizes.append(("MaximumBatchSize", rolling["MaximumBatchSize"], 5))
-    if blue_green:
-        routing = blue_green["TrafficRoutingConfiguration"]
-        if routing["Type"] == "CANARY":
-            sizes.append(("CanarySize", routing.get("CanarySize"), 1))
-        elif routing["Type"] == "LINEAR":
-            sizes.append(("LinearStepSize", routing.get("LinearStepSize"), 10))
-    for name, size, least in sizes:
-        if size is None:
-            raise SageMakerError(f"{name} is required for this type of traffic routing.")
-        value, counted = int(size["Value"]), size["Type"] == "INSTANCE_COUNT"
-        share = 100 * value / instances if counted else value
-        if counted and value == 1:
-            continue
-        if not least <= share <= _LARGEST_BATCH_PERCENT:
-            unit = f"of {instances} instances" if counted else "%"
-            raise SageMakerError(
-                f"{name} {value} {unit} must be between {least} % and {_LARGEST_BATCH_PERCENT} % of the "
-                "variant's instances."
-            )
+    policy = rolling or (blue_green or {}).get("TrafficRoutingConfiguration", {})
+    kind = "ROLLING" if rolling else policy.get("Type")
+    if kind not in _SIZES:
+        return
+    name, least = _SIZES[kind]
+    if (size := policy.get(name)) is None:
+        raise SageMakerError(f"{name} is required for this type of traffic routing.")
+    value, counted = int(size["Value"]), size["Type"] == "INSTANCE_COUNT"
+    share = 100 * value / instances if counted else value
+    if not (counted and value == 1) and not least <= share <= _LARGEST_BATCH_PERCENT:
+        unit = f"of {instances} instances" if counted else "%"
+        raise SageMakerError(
+            f"{name} {value} {unit} must be between {least} % and {_LARGEST_BATCH_PERCENT} % of the "
+            "variant's instances."
+        )
 
 
 def plan_stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[Stage]:

@@ -79,9 +79,8 @@ class Turns:
         if not any(weight > 0 for weight in weights.values()):
             weights = dict.fromkeys(weights, 1.0)
         with self._lock:
-            credit = {
-                name: self._credit.get(name, 0.0) + weight for name, weight in weights.items()
-            }
+            gained = weights.items()
+            credit = {name: self._credit.get(name, 0.0) + weight for name, weight in gained}
             able = [name for name in credit if weights[name] > 0]
             chosen = max(able, key=lambda name: credit[name])
             credit[chosen] -= sum(weights.values())
@@ -304,28 +303,18 @@ class FleetLauncher:
         image = container.get("Image", "")
         variables = parse_image_version(image) | container.get("Environment", {})
         variables |= {MULTI_MODEL: "true"} if many else {}  # SageMaker itself sets it
-        ready_timeout_seconds = float(
-            startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
-        )
-        start = partial(self._start_container, path, variables, ready_timeout_seconds, name)
-        return StartableModel(image, url, many, start)
-
-    def _start_container(
-        self,
-        archive: Path | None,
-        variables: Mapping[str, str],
-        ready_timeout_seconds: float,
-        variant: str,
-    ) -> Container:
-        if not self.host.most_containers:
-            return Container(NoProcess)
+        timeout = "ContainerStartupHealthCheckTimeoutInSeconds"
+        ready = {"ready_timeout_seconds": float(startup.get(timeout, _READY_TIMEOUT_SECONDS))}
 
         def launch(log: Path) -> Process:
-            return self.host.launch(
-                archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
-            )
+            return self.host.launch(path, variables, log=log, **ready)
 
-        return Container(lambda: self.host.logs.start_process(launch, self.log_group, variant))
+        def start() -> Container:
+            if not self.host.most_containers:
+                return Container(NoProcess)
+            return Container(lambda: self.host.logs.start_process(launch, self.log_group, name))
+
+        return StartableModel(image, url, many, start)
 
 
 def list_model_containers(model: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -350,8 +339,6 @@ def _create_component_variant(
 
 def _find_model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:
     """Return the name of the model that the variant runs on this instance type."""
-    overrides = {
-        pool["InstanceType"]: pool.get("ModelNameOverride")
-        for pool in specification.get("InstancePools", [])
-    }
+    pools = specification.get("InstancePools", [])
+    overrides = {pool["InstanceType"]: pool.get("ModelNameOverride") for pool in pools}
     return str(overrides.get(instance_type) or specification.get("ModelName", ""))

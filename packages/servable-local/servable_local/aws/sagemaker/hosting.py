@@ -118,18 +118,13 @@ class RegionalHosting(Host):
         return EndpointDependencies(
             clock=self.clock,
             start=lambda config_name: launcher.start(self.configs.find(config_name).request),
-            in_alarm=lambda names: [
-                alarm.name
-                for alarm in map(self.cloudwatch.alarms.find_alarm, names)
-                if alarm and alarm.state == "ALARM"
-            ],
-            send_event=lambda kind: self.send_endpoint_event(
-                self.endpoints[endpoint_name.lower()], kind
-            ),
+            in_alarm=self.cloudwatch.alarms.list_names_in_alarm,
+            send_event=partial(self._send_endpoint_event, endpoint_name),
         )
 
-    def send_endpoint_event(self, endpoint: HostedEndpoint, kind: str) -> None:
+    def _send_endpoint_event(self, name: str, kind: str) -> None:
         """Send an event with an endpoint's new state to EventBridge."""
+        endpoint = self.endpoints[name.lower()]
         detail = build_event_detail(endpoint, self.tags.get(endpoint.arn, {}))
         self._send_event(kind, endpoint.arn, detail)
 
@@ -148,9 +143,7 @@ class RegionalHosting(Host):
         self._send_event("SageMaker Model Package State Change", arn, detail)
 
     def _send_event(self, kind: str, arn: str, detail: dict[str, Any]) -> None:
-        self.aws.send_event(
-            source="aws.sagemaker", kind=kind, detail=detail, resources=[arn], at=self.clock.now()
-        )
+        self.aws.send_event("aws.sagemaker", kind, detail, arn, self.clock.now())
 
     def send_job_event(self, job: TransformJob) -> None:
         tags = {"Tags": dict(self.tags.get(job.arn, {}))}
@@ -175,16 +168,11 @@ class RegionalHosting(Host):
                     received=list(endpoint.queue.values()),
                     instances=sum(each.instances.serving_count for each in fleet.variants.values()),
                 )
+            publish = partial(publish_utilization, self.cloudwatch.metrics, at, kind=endpoint.kind)
             for variant in endpoint.fleet.list_variants() if endpoint.fleet else ():
+                of = {"EndpointName": endpoint.name, "VariantName": variant.name}
                 for percents, pools in variant.measure_utilization():
-                    publish_utilization(
-                        self.cloudwatch.metrics,
-                        at,
-                        percents,
-                        dimensions={"EndpointName": endpoint.name, "VariantName": variant.name},
-                        kind=endpoint.kind,
-                        pools=pools,
-                    )
+                    publish(percents, dimensions=of, pools=pools)
 
     def tick(self, at: datetime) -> None:
         for endpoint in list(self.endpoints.values()):

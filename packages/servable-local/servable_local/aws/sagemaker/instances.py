@@ -144,9 +144,8 @@ class VariantInstances:
                 kind = None
             own = len(self.containers) < number <= self.most_containers and kind is not None
             ready = now + timedelta(seconds=self.faults.start_seconds)
-            self._starting.append(
-                _NewInstance(ready, _launch_in_background(self.start) if own else None, kind)
-            )
+            container = _launch_in_background(self.start) if own else None
+            self._starting.append(_NewInstance(ready, container, kind))
         for _ in range(-more):
             if self._starting:
                 _discard(self._starting.pop())
@@ -201,13 +200,10 @@ class VariantInstances:
 
     def _end_surplus(self) -> None:
         """End surplus containers, which get no more requests, after their last response."""
-        while len(self.containers) > max(
-            self.least_containers, min(self.serving_count, self.most_containers)
-        ):
-            surplus = self.containers.pop()
-            threading.Thread(
-                target=_drain_and_close, args=(surplus,), name="scale in", daemon=True
-            ).start()
+        wanted = min(self.serving_count, self.most_containers)
+        while len(self.containers) > max(self.least_containers, wanted):
+            surplus = (self.containers.pop(),)
+            threading.Thread(target=_drain_and_close, args=surplus, daemon=True).start()
 
     def close(self) -> None:
         """End every container. Idempotent."""

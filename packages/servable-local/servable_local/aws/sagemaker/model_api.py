@@ -83,7 +83,6 @@ def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
     """
     variants = request["ProductionVariants"]
     shadows = request.get("ShadowProductionVariants", [])
-    queue = "AsyncInferenceConfig" in request
     if any("ServerlessConfig" in variant for variant in [*variants, *shadows]):
         if len(variants) + len(shadows) > 1:
             raise SageMakerError("A serverless endpoint must have exactly one production variant.")
@@ -97,7 +96,7 @@ def reject_mixed_kinds(request: Mapping[str, Any]) -> None:
         raise SageMakerError(
             "With ShadowProductionVariants, each of the two lists must have exactly one variant."
         )
-    if shadows and queue:
+    if shadows and "AsyncInferenceConfig" in request:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
 
 
@@ -111,9 +110,8 @@ def _check_serverless_size(config: Mapping[str, Any]) -> None:
         )
     provisioned, maximum = config.get("ProvisionedConcurrency", 0), config["MaxConcurrency"]
     if provisioned > maximum:
-        raise SageMakerError(
-            f"ProvisionedConcurrency {provisioned} must be at most MaxConcurrency, {maximum}."
-        )
+        problem = f"ProvisionedConcurrency {provisioned} must be at most MaxConcurrency, {maximum}."
+        raise SageMakerError(problem)
 
 
 def check_components(request: Mapping[str, Any], region: str) -> None:
@@ -128,9 +126,8 @@ def check_components(request: Mapping[str, Any], region: str) -> None:
     for variant in variants:
         scaling = variant.get("ManagedInstanceScaling", {})
         if scaling and _has_model(variant):
-            raise SageMakerError(
-                "ManagedInstanceScaling is only supported for inference component endpoints."
-            )
+            problem = "ManagedInstanceScaling is only supported for inference component endpoints."
+            raise SageMakerError(problem)
         if scaling.get("Status") != "ENABLED":
             continue
         least, most = (int(scaling.get(f"{key}InstanceCount", 1)) for key in ("Min", "Max"))

@@ -79,18 +79,15 @@ class TargetModels:
                 raise ValidationError(f"Failed to unpack {target}: {error}") from None
         body = json.dumps({"model_name": name, "url": str(model)}).encode()
         try:
+            headers = {"Content-Type": "application/json"}
             status, _, answer = self._container.post(
-                "/models",
-                body,
-                {"Content-Type": "application/json"},
-                timeout_seconds=_LOAD_TIMEOUT_SECONDS,
+                "/models", body, headers, timeout_seconds=_LOAD_TIMEOUT_SECONDS
             )
         except (OSError, http.client.HTTPException) as error:
             raise ValidationError(f"{target} could not be loaded: {error}") from None
         if not 200 <= status < 300 and status != _ALREADY_LOADED:
-            raise ValidationError(
-                f"{target} could not be loaded: {answer.decode(errors='replace')}"
-            )
+            said = answer.decode(errors="replace")
+            raise ValidationError(f"{target} could not be loaded: {said}")
 
 
 def list_keys(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
@@ -123,16 +120,14 @@ def find_data_url(container: Mapping[str, Any]) -> str | None:
     source = container["ModelDataSource"]["S3DataSource"]
     kind, compression = source["S3DataType"], source["CompressionType"]
     uri = str(source["S3Uri"])
-    if (kind, compression) == ("S3Object", "Gzip"):
-        return uri
-    if (kind, compression) == ("S3Prefix", "None"):
-        if not uri.endswith("/"):
-            raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
-        return uri
-    raise SageMakerError(
-        "the local AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
-        f"files under a prefix (S3Prefix, None), not {kind} and {compression}."
-    )
+    if (kind, compression) not in (("S3Object", "Gzip"), ("S3Prefix", "None")):
+        raise SageMakerError(
+            "the local AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
+            f"files under a prefix (S3Prefix, None), not {kind} and {compression}."
+        )
+    if kind == "S3Prefix" and not uri.endswith("/"):
+        raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
+    return uri
 
 
 def merge_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]:

@@ -30,13 +30,9 @@ _SHORTEST_SECONDS = 0.5
 OF_BOTH_FLEETS: set[str] = set()
 # Metrics that SageMaker doesn't publish for a kind of endpoint.
 _NOT_PUBLISHED = {
-    "real_time": frozenset[str](),
-    "serverless": frozenset(
-        {"InvocationsPerInstance", "InvocationModelErrors", "CPUUtilization", "DiskUtilization"}
-    ),
-    "asynchronous": frozenset(
-        {"Invocations", "InvocationsPerInstance", "InvocationModelErrors", "OverheadLatency"}
-    ),
+    "real_time": "",
+    "serverless": "InvocationsPerInstance InvocationModelErrors CPUUtilization DiskUtilization",
+    "asynchronous": "Invocations InvocationsPerInstance InvocationModelErrors OverheadLatency",
 }
 
 
@@ -105,7 +101,7 @@ def _add_values(
 ) -> None:
     """Add {metric: value, unit}, except what isn't published for this kind of endpoint."""
     for name, (value, unit) in published.items():
-        if name not in _NOT_PUBLISHED[kind]:
+        if name not in _NOT_PUBLISHED[kind].split():
             store.add(Metric.from_dimensions(namespace, name, dimensions), value, unit=unit, at=at)
 
 
@@ -116,22 +112,20 @@ def publish_scaling_metrics(
     dimensions: dict[str, str],
     concurrency: float,
     minute_ends: bool,
-    per: tuple[str, str] = ("ConcurrentRequestsPerModel", "InvocationsPerInstance"),
+    names: tuple[str, str],
 ) -> None:
     """Publish the metrics that scalable resources also send without requests, to scale in.
 
-    `per`: their names. Sources (2026-11-22):
+    `names`: theirs. Sources (2026-11-22):
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html (zeros
     without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
     """
-    published = {per[0]: (concurrency, _COUNT)}
+    published = {names[0]: (concurrency, _COUNT)}
     end = at + timedelta(seconds=1)
-    invocations = Metric.from_dimensions(NAMESPACE, per[1], dimensions)
-    if (
-        minute_ends
-        and not store.collect_samples(invocations, end - timedelta(minutes=1), end).count
-    ):
-        published[per[1]] = (0.0, _COUNT)
+    invocations = Metric.from_dimensions(NAMESPACE, names[1], dimensions)
+    begin = end - timedelta(minutes=1)
+    if minute_ends and not store.collect_samples(invocations, begin, end).count:
+        published[names[1]] = (0.0, _COUNT)
     _add_values(store, at, published, dimensions)
 
 

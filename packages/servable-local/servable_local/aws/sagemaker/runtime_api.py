@@ -81,10 +81,8 @@ def list_violated_limits(
             value = int(value)
         problems += [format_violation(where, must) for must in find_broken_limits(value, member)]
     if len(body) > largest_bytes:
-        problems.append(
-            "Value at 'body' failed to satisfy constraint: Member must have length less than "
-            f"or equal to {largest_bytes}"
-        )
+        must = f"have length less than or equal to {largest_bytes}"
+        problems.append(format_violation("body", must))
     return problems
 
 
@@ -132,17 +130,15 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(format_violations(problems))
         endpoint, route = self._choose_route(here, name)
         if endpoint.kind == "asynchronous":
-            raise ValidationError(
-                f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
-            )
+            problem = f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
+            raise ValidationError(problem)
         component = self._find_component(here, endpoint, route)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         if route.shadow is not None:
             # The shadow's response only counts in its metrics.
-            ask_shadow = functools.partial(
-                _invoke_container, here, endpoint, Route(route.shadow, None)
-            )
-            _run_in_background(lambda: ask_shadow(body, passed), f"copy to {route.shadow.name}")
+            to = Route(route.shadow, None)
+            copy = functools.partial(_invoke_container, here, endpoint, to, body, passed)
+            _run_in_background(copy, f"copy to {route.shadow.name}")
         if endpoint.overhead_seconds:
             here.clock.pause(endpoint.overhead_seconds)
         path = self._prepare_path(endpoint, route)
@@ -192,9 +188,8 @@ class RuntimeApi(BaseResponse):
         endpoint, route = self._choose_route(here, name)
         config = endpoint.config.get("AsyncInferenceConfig")
         if config is None:
-            raise ValidationError(
-                f"Endpoint {endpoint.name} is not asynchronous: call InvokeEndpoint."
-            )
+            problem = f"Endpoint {endpoint.name} is not asynchronous: call InvokeEndpoint."
+            raise ValidationError(problem)
         location = self.headers.get("X-Amzn-SageMaker-InputLocation", "")
         if inline and location:
             raise ValidationError("Body and InputLocation: provide exactly one of them.")
@@ -271,16 +266,11 @@ class RuntimeApi(BaseResponse):
             )
         component = here.components.get(name.lower())
         if component is None or component.endpoint is not endpoint:
-            raise ValidationError(
-                f"Inference Component {name} of endpoint {endpoint.name} not found."
-            )
+            problem = f"Inference Component {name} of endpoint {endpoint.name} not found."
+            raise ValidationError(problem)
         if component.pick() is None:
-            publish_failure(
-                here.cloudwatch.metrics,
-                here.clock,
-                NO_CAPACITY_FAILURES,
-                dimensions={"InferenceComponentName": component.name},
-            )
+            store, of = here.cloudwatch.metrics, {"InferenceComponentName": component.name}
+            publish_failure(store, here.clock, NO_CAPACITY_FAILURES, dimensions=of)
             raise ValidationError(
                 "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
                 "in-progress (if configured) or try to increase the capacity by invoking "
@@ -298,9 +288,8 @@ class RuntimeApi(BaseResponse):
         if models is None:
             return "/invocations"
         if not target:
-            raise ValidationError(
-                f"Endpoint {endpoint.name} is a multi-model endpoint: pass TargetModel."
-            )
+            problem = f"Endpoint {endpoint.name} is a multi-model endpoint: pass TargetModel."
+            raise ValidationError(problem)
         return models.prepare_path(target)
 
 

@@ -195,16 +195,13 @@ class QueuedInvocation:
         arn = self.config["OutputConfig"].get("NotificationConfig", {}).get(topic)
         if arn is None:
             return
+        request = {"contentType": self.content_type, "endpointName": self.endpoint}
         message = {
             "awsRegion": aws.region,
             "receivedTime": received,
             "invocationStatus": status,
             **more,
-            "requestParameters": {
-                "contentType": self.content_type,
-                "endpointName": self.endpoint,
-                "inputLocation": self.input_location,
-            },
+            "requestParameters": request | {"inputLocation": self.input_location},
             "responseParameters": dict(response),
             "inferenceId": self.inference_id,
             "eventVersion": "1.0",

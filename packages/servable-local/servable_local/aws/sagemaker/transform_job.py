@@ -13,7 +13,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -51,6 +51,10 @@ _ONLY = "the local AWS transforms only with a model with exactly one container w
 _NONE = "the local AWS was started with --containers 0; a transform job needs 1 or more"
 
 
+# Bucket, key, and the key of its result below the output's prefix.
+_Object = tuple[str, str, str]
+
+
 class _JobError(Exception):
     """The whole job fails. `str()` is its FailureReason."""
 
@@ -81,9 +85,8 @@ class TransformJob:
         self._failures: list[str] = []
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(
-            target=self._run, name=f"transform {self.name}", daemon=True
-        )
+        thread = f"transform {self.name}"
+        self._thread = threading.Thread(target=self._run, name=thread, daemon=True)
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeTransformJob."""
@@ -162,25 +165,18 @@ class TransformJob:
             f"MaxConcurrentTransforms={limits.concurrent}, MaxPayloadInMB={limits.payload_mb}, "
             f"BatchStrategy={strategy}"
         )
-        instances = [
-            threading.Thread(
-                target=self._run_instance,
-                args=(container, objects[number :: len(self._containers)], limits, folder),
-            )
-            for number, container in enumerate(self._containers)
-        ]
-        for instance in instances:
-            instance.start()
-        for instance in instances:
-            instance.join()
+        instances = len(self._containers)
+        shares = [objects[number::instances] for number in range(instances)]
+        with ThreadPoolExecutor(instances) as pool:
+            run = functools.partial(self._run_instance, limits, folder)
+            list(pool.map(run, self._containers, shares))
         if self._stopping.is_set():
             raise StoppedError
         if self._failures:
             kind = "ClientError" if "ClientError" in self._failures else "AlgorithmError"
             raise _JobError(f"{kind}: See job logs for more information")
 
-    def _list_objects(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (bucket, key, key of its result below the output's prefix) of every input."""
+    def _list_objects(self) -> Iterator[_Object]:
         source = self.request["TransformInput"]["DataSource"]["S3DataSource"]
         bucket, prefix = parse_s3_location(source["S3Uri"])
         s3 = self._host.aws.client("s3")
@@ -214,8 +210,8 @@ class TransformJob:
             self._host.launch,
             archive,
             variables,
-            ready_timeout_seconds=READY_SECONDS,
             log=self._host.folder / f"{self.name}.log",
+            ready_timeout_seconds=READY_SECONDS,
         )
         for _ in range(count):
             started = Container(launch)
@@ -225,11 +221,7 @@ class TransformJob:
                 raise StoppedError
 
     def _run_instance(
-        self,
-        container: Container,
-        objects: list[tuple[str, str, str]],
-        limits: Limits,
-        folder: Path,
+        self, limits: Limits, folder: Path, container: Container, objects: list[_Object]
     ) -> None:
         sender = RequestSender(container, self.request, self._stopping)
         with ThreadPoolExecutor(limits.concurrent) as pool:
@@ -251,12 +243,7 @@ class TransformJob:
         self._write_log(*(f"{location}: {line}" for line in lines))
 
     def _transform_object(
-        self,
-        sender: RequestSender,
-        pool: ThreadPoolExecutor,
-        limits: Limits,
-        folder: Path,
-        where: tuple[str, str, str],
+        self, sender: RequestSender, pool: Executor, limits: Limits, folder: Path, where: _Object
     ) -> None:
         """Store the result of one object, if all of it succeeds."""
         bucket, key, name = where

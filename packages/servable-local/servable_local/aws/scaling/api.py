@@ -29,11 +29,8 @@ from servable_scaling.scalable_target import COPIES, ScaledTarget, ScheduledActi
 
 SERVICE = "application-autoscaling"
 _PAGE = 50
-_SUSPENDED = (
-    "DynamicScalingInSuspended",
-    "DynamicScalingOutSuspended",
-    "ScheduledScalingSuspended",
-)
+_SUSPENDED = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended",
+              "ScheduledScalingSuspended")  # fmt: skip
 
 
 class ScalingNotFoundError(ServiceException):
@@ -60,10 +57,8 @@ class ScalingApi(BaseResponse):
     def _require_target(self, key: Key) -> RegisteredTarget:
         registered = self.scaling.targets.get(key)
         if registered is None:
-            raise ScalingNotFoundError(
-                f"No scalable target registered for service namespace: {key[0]}, resource ID: "
-                f"{key[1]}, scalable dimension: {key[2]}"
-            )
+            named = "service namespace: {}, resource ID: {}, scalable dimension: {}".format(*key)
+            raise ScalingNotFoundError(f"No scalable target registered for {named}")
         return registered
 
     def register_scalable_target(self) -> ActionResult:
@@ -75,9 +70,8 @@ class ScalingApi(BaseResponse):
             registered = here.targets.get(key)
             least, most = request.get("MinCapacity"), request.get("MaxCapacity")
             if registered is None and None in (least, most):
-                raise SageMakerError(
-                    "MinCapacity and MaxCapacity are required to register a new scalable target."
-                )
+                needed = "are required to register a new scalable target."
+                raise SageMakerError(f"MinCapacity and MaxCapacity {needed}")
             now = registered.scaler.target if registered else None
             low = int(least if least is not None else now.minimum if now else 0)
             high = int(most if most is not None else now.maximum if now else 0)
@@ -87,11 +81,10 @@ class ScalingApi(BaseResponse):
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
                 # The service-linked role, which is AWS's default.
+                path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com"
                 name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-                path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
-                registered = here.add_target(
-                    key, target, f"arn:aws:iam::{self.current_account}:role/{path}"
-                )
+                role = f"arn:aws:iam::{self.current_account}:role/{path}/{name}"
+                registered = here.add_target(key, target, role)
             registered.suspended |= request.get("SuspendedState", {})
             registered.role = request.get("RoleARN", registered.role)
             suspended = SuspendedState.from_properties(registered.suspended)

@@ -1,5 +1,6 @@
 """Application Auto Scaling of one account and Region: its targets, which are scaled at each tick."""
 
+import functools
 import threading
 import uuid
 from collections.abc import Mapping
@@ -140,28 +141,22 @@ class RegionalScaling:
 
     def publish_metrics(self, at: datetime) -> None:
         """Publish SageMaker's metrics of scaled resources for the 10 s or minute before `at`."""
+        end = at - timedelta(seconds=1)
+        publish = functools.partial(publish_scaling_metrics, self._cloudwatch.metrics, end)
         for key in list(self.targets):
             component = self._find_component(key)
             if component is not None and component.copies.serving_count:
-                busy = sum(container.busy for container in list(component.copies.containers))
-                publish_scaling_metrics(
-                    self._cloudwatch.metrics,
-                    at - timedelta(seconds=1),
-                    dimensions={"InferenceComponentName": component.name},
-                    concurrency=busy / component.copies.serving_count,
-                    minute_ends=at.second == 0,
-                    per=("ConcurrentRequestsPerCopy", "InvocationsPerCopy"),
-                )
-            if hosted := self._find_variant(key):
-                instances = hosted[1].instances
-                busy = sum(container.busy for container in list(instances.containers))
-                publish_scaling_metrics(
-                    self._cloudwatch.metrics,
-                    at - timedelta(seconds=1),
-                    dimensions={"EndpointName": hosted[0].name, "VariantName": hosted[1].name},
-                    concurrency=busy / max(1, instances.serving_count),
-                    minute_ends=at.second == 0,
-                )
+                counted, of = component.copies, {"InferenceComponentName": component.name}
+                names = ("ConcurrentRequestsPerCopy", "InvocationsPerCopy")
+            elif hosted := self._find_variant(key):
+                counted = hosted[1].instances
+                of = {"EndpointName": hosted[0].name, "VariantName": hosted[1].name}
+                names = ("ConcurrentRequestsPerModel", "InvocationsPerInstance")
+            else:
+                continue
+            busy = sum(container.busy for container in list(counted.containers))
+            each = busy / max(1, counted.serving_count)
+            publish(dimensions=of, concurrency=each, minute_ends=at.second == 0, names=names)
 
     def tick(self, at: datetime) -> None:
         """Scale the targets, after the alarms at `at` have been evaluated."""
@@ -211,19 +206,11 @@ class RegionalScaling:
 
     def _build_resource(self, key: Key) -> ScaledResource | None:
         if (component := self._find_component(key)) is not None:
-            return ScaledResource(
-                desired=component.desired,
-                current=component.copies.serving_count,
-                updating=component.is_in_progress,
-                failure=component.failure,
-            )
+            counts = component.desired, component.copies.serving_count
+            return ScaledResource(*counts, component.is_in_progress, component.failure)
         hosted = self._find_variant(key)
         if hosted is None:
             return None
         endpoint, instances = hosted[0], hosted[1].instances
-        return ScaledResource(
-            desired=instances.desired,
-            current=instances.serving_count,
-            updating=endpoint.is_in_progress,
-            failure=instances.failure,
-        )
+        counts = instances.desired, instances.serving_count
+        return ScaledResource(*counts, endpoint.is_in_progress, instances.failure)

@@ -85,9 +85,8 @@ def _check_machine(machine: Mapping[str, Any], resources: Mapping[str, object]) 
         elif state["Type"] == "Task" and state["Resource"] not in resources:
             unknown = state["Resource"]
         if unknown:
-            raise NotImplementedError(
-                f"the state {name}: {unknown} isn't emulated by the local AWS"
-            )
+            problem = f"the state {name}: {unknown} isn't emulated by the local AWS"
+            raise NotImplementedError(problem)
         for branch in _list_branches(state):
             _check_machine(branch, resources)
     for target in (machine["StartAt"], *_list_targets(states)):
@@ -183,9 +182,9 @@ def _run_with_retries(retriers: list[Any], once: Callable[[], Data], steps: Step
 
 def _run_once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
     chosen = _select_path(state.get("InputPath", "$"), data, context)
-    given = (
-        fill_parameters(state["Parameters"], chosen, context) if "Parameters" in state else chosen
-    )
+    given = chosen
+    if "Parameters" in state:
+        given = fill_parameters(state["Parameters"], chosen, context)
     if state["Type"] == "Task":
         timeout_seconds = state.get("TimeoutSeconds")
         result = steps.perform(state["Resource"], given, timeout_seconds, steps.stopped)
@@ -198,11 +197,8 @@ def _run_once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps)
         result = state.get("Result", given)
     if "ResultSelector" in state:
         result = fill_parameters(state["ResultSelector"], result, context)
-    return _select_path(
-        state.get("OutputPath", "$"),
-        _place_result(chosen, state.get("ResultPath", "$"), result),
-        context,
-    )
+    output = _place_result(chosen, state.get("ResultPath", "$"), result)
+    return _select_path(state.get("OutputPath", "$"), output, context)
 
 
 def _place_result(data: Data, path: str | None, result: Data) -> Data:
@@ -241,7 +237,9 @@ def _evaluate(text: str, data: Data, context: Data) -> Data:
     if called := _FORMAT.fullmatch(text):
         pieces = [_evaluate(part.strip(), data, context) for part in called[2].split(",")[1:]]
         texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
-        return re.sub(r"\\(.)", r"\1", called[1]).replace("{}", "%s") % tuple(texts)
+        if called[1].count("{}") != len(texts):
+            raise StateError("States.IntrinsicFailure", f"{text}: needs a value for each {{}}")
+        return re.sub(r"\\(.)|{}", lambda found: found[1] or texts.pop(0), called[1])
     if text.startswith("'"):
         return text[1:-1]
     return _select_path(text, data, context)
@@ -251,11 +249,8 @@ def _select_path(path: str | None, data: Data, context: Data) -> Data:
     """Return the path's value in the input, or with `$$` in the context; null selects nothing."""
     if path is None:
         return {}
+    inner, source = (path[1:], context) if path.startswith("$$") else (path, data)
     try:
-        return (
-            JsonPath(path[1:]).select(context)
-            if path.startswith("$$")
-            else JsonPath(path).select(data)
-        )
+        return JsonPath(inner).select(source)
     except (TransformError, ValueError) as error:
         raise StateError("States.Runtime", f"{path}: {error}") from None

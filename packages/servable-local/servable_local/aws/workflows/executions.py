@@ -44,12 +44,6 @@ RESOURCES: Mapping[str, tuple[str, str, str]] = {
     _JOB + _SYNC: ("sagemaker", "CreateTransformJob", "SageMaker"),
     "arn:aws:states:::sns:publish": ("sns", "Publish", "Sns"),
 }
-_METRICS = {
-    "SUCCEEDED": "ExecutionsSucceeded",
-    "FAILED": "ExecutionsFailed",
-    "TIMED_OUT": "ExecutionsTimedOut",
-    "ABORTED": "ExecutionsAborted",
-}
 _LOOK_SECONDS = 0.05
 
 
@@ -96,32 +90,21 @@ class _Run:
         kept.stop_date, kept.status = utc_now(), status
         names = {"StateMachineArn": kept.state_machine_arn}
         took = (at - self._began).total_seconds() * 1000
-        for name, value, unit in (
-            (_METRICS[status], 1, "Count"),
-            ("ExecutionTime", took, "Milliseconds"),
-        ):
+        counted = status.title().replace("_", "")
+        published = {f"Executions{counted}": (1, "Count"), "ExecutionTime": (took, "Milliseconds")}
+        for name, (value, unit) in published.items():
             metric = Metric.from_dimensions("AWS/States", name, names)
             self._cloudwatch.metrics.add(metric, value, unit=unit, at=at)
         self._send_event(status)
 
     def _send_event(self, status: str) -> None:
-        kept = self._kept
-        self._aws.send_event(
-            source="aws.states",
-            kind="Step Functions Execution Status Change",
-            detail={
-                "executionArn": kept.execution_arn,
-                "stateMachineArn": kept.state_machine_arn,
-                "name": kept.name,
-                "status": status,
-                "input": kept.execution_input,
-                "output": kept.output,
-                "error": kept.error,
-                "cause": kept.cause,
-            },
-            resources=[kept.execution_arn],
-            at=self._clock.now(),
-        )
+        kept, kind = self._kept, "Step Functions Execution Status Change"
+        detail = {
+            "executionArn": kept.execution_arn, "stateMachineArn": kept.state_machine_arn,
+            "name": kept.name, "status": status, "input": kept.execution_input,
+            "output": kept.output, "error": kept.error, "cause": kept.cause,
+        }  # fmt: skip
+        self._aws.send_event("aws.states", kind, detail, kept.execution_arn, self._clock.now())
 
     def _pause(self, seconds: float, stopped: Stopped) -> None:
         if self._clock.seconds_per_minute is not None:

@@ -48,10 +48,9 @@ class SchedulerApi(EventBridgeSchedulerResponse):
         target, zone = self._get_param("Target"), self._get_param("ScheduleExpressionTimezone")
         if not _is_state_machine(target["Arn"]) and target["Arn"] not in _UNIVERSAL:
             raise NotImplementedError(f"schedules of {target['Arn']} do not fire here")
+        expression = self._get_param("ScheduleExpression")
         try:
-            ActionSchedule(
-                self._get_param("ScheduleExpression"), time_zone=zone, created=datetime(2000, 1, 1)
-            )
+            ActionSchedule(expression, time_zone=zone, created=datetime(2000, 1, 1))
         except (ScheduleError, LookupError, OSError) as error:
             raise ValidationError(f"Invalid Schedule Expression: {error}") from None
 
@@ -99,12 +98,9 @@ def _call_target(aws: Loopback, schedule: Schedule, minute: datetime) -> list[st
     """Call the target. Return the metrics of the schedule's group that count this."""
     target, execution = schedule.target, str(uuid.uuid4())
     text = target.get("Input") or "{}"
-    for name, value in (
-        ("execution-id", execution),
-        ("scheduled-time", f"{minute:%Y-%m-%dT%H:%M:%SZ}"),
-        ("schedule-arn", schedule.arn),
-        ("attempt-number", "1"),
-    ):
+    values = {"execution-id": execution, "schedule-arn": schedule.arn, "attempt-number": "1"}
+    values["scheduled-time"] = f"{minute:%Y-%m-%dT%H:%M:%SZ}"
+    for name, value in values.items():
         text = text.replace(f"<aws.scheduler.{name}>", value)
     if _is_state_machine(target["Arn"]):
         service, operation = "stepfunctions", "StartExecution"

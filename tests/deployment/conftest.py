@@ -65,7 +65,7 @@ class Deployment:
 
     def made(self) -> Inventory:
         """What exists beyond the bootstrap."""
-        return sorted(set(inventory(self.aws)) - set(self.before))
+        return sorted(set(inventory(self.aws, **self.place)) - set(self.before))
 
     def archive(self) -> bytes:
         """The object that the deployed model names."""

@@ -482,21 +482,21 @@ def forest_tfdf(folder: str) -> list[Asked]:
 
 
 MAKERS: dict[str, Maker] = {
-    **{
-        maker.__name__.replace("_", "-"): maker
-        for maker in (
-            keras_tensorflow, keras_fixed, keras_archive, keras_saved, keras_text, keras_open,
-            keras_jax, keras_torch, module_signatures, module_scalar, module_unknown_rank,
-            module_ragged, module_pictures, module_unsigned,
-            tf1_simple, tf1_tags, tf1_examples, keras2_saved, keras2_export, transformer,
-            forest_ydf, forest_tfdf,
-        )
-    },
+    maker.__name__.replace("_", "-"): maker
+    for maker in (
+        keras_tensorflow, keras_fixed, keras_archive, keras_saved, keras_text, keras_open,
+        keras_jax, keras_torch, module_signatures, module_scalar, module_unknown_rank,
+        module_ragged, module_pictures, module_unsigned,
+        tf1_simple, tf1_tags, tf1_examples, keras2_saved, keras2_export, transformer,
+        forest_ydf, forest_tfdf,
+    )
+}  # fmt: skip
+MAKERS |= {
     "jax-open": partial(_jax, shapes=OPEN, platforms=("cpu",)),
     "jax-fixed": partial(_jax, shapes=[None, None], platforms=None),
     "jax-cuda": partial(_jax, shapes=OPEN, platforms=("cuda",)),
     "jax-platforms": partial(_jax, shapes=OPEN, platforms=("cpu", "cuda")),
-}  # fmt: skip
+}
 BACKENDS = {"keras-jax": "jax", "keras-torch": "torch"}
 NEEDS = {
     "keras": "keras", "jax": "jax", "keras2": "tf_keras", "transformer": "tf_keras",

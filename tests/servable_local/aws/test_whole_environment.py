@@ -38,7 +38,7 @@ def test_a_stack_holds_its_template_once_and_leaves_nothing(
     template = copy.deepcopy(templates("environments/prod")["endpoint"])
     for one in template["Resources"].values():
         one["Properties"].pop("DeploymentConfig", None)  # whose updates take their time
-    deployed = DeployedNames(embedded, launcher, template)
+    deployed = DeployedNames(Account(embedded, launcher), template)
     account = deployed.account
 
     def kinds() -> Counter[str]:

@@ -15,7 +15,7 @@ from tests.fuzz.body_checks import REFUSALS, Checked
 from tests.fuzz.body_generator import CONTENT_TYPES, bodies
 
 FEW, MANY = 1_000, 40_000
-# At most 1 s on a quiet machine, by `python -m tests.fuzz.costs`; here other tests run beside.
+# At most 1 s on a quiet machine, by `python -m tests.fuzz.worst_bodies`; here other tests run beside.
 GENEROUS_CPU_SECONDS = 5.0
 # docs/serving.md states these.
 MOST_TEXT_FACTOR = 80
@@ -67,7 +67,7 @@ def ran(module: str, *words: str) -> str:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_no_body_of_a_megabyte_takes_many_seconds_or_more_memory_than_is_stated() -> None:
-    assert dear([json.loads(line) for line in ran("costs").splitlines()]) == []
+    assert dear([json.loads(line) for line in ran("worst_bodies").splitlines()]) == []
 
 
 @pytest.mark.long

@@ -8,8 +8,7 @@ import pytest
 from servable_client.errors import BadAnswerError
 from servable_client.formats import decode, load_codecs
 from tests.fuzz.client_answers import MOST_CPU_SECONDS, as_answer, check, run
-from tests.fuzz.costs import cost_of
-from tests.fuzz.worst_bodies import WORST
+from tests.fuzz.worst_bodies import WORST, cost_of
 
 
 def test_a_damaged_answer_is_read_as_the_reference_reads_it_or_refused() -> None:

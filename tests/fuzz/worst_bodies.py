@@ -1,18 +1,34 @@
-"""Bodies of at most 1 MB that cost as much as such bodies can: found by trying, kept as they are."""
+"""Bodies of at most 1 MB that cost as much as such bodies can: found by trying, kept as they are.
 
+`python -m tests.fuzz.worst_bodies [WORD …]` prints what they cost a worker, as lines of JSON. Each
+is answered in a process of its own, forked from this one: what the operating system says of that
+process is what the body takes at most.
+"""
+
+import ctypes
 import io
 import json
+import logging
+import os
+import resource
+import sys
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.wire import encode_varint
+from tests.fuzz.body_checks import Checked
 from tests.fuzz.body_generator import Body
 from tests.servable_handler.conftest import npy
 
 MB = 1_000_000
+TRANSPORTS = ("auto", "grpc", "rest")
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -165,3 +181,51 @@ WORST: dict[str, Callable[[], Body]] = {
     "one line": lambda: Body(CSV, "echo_float32", b"1," * (MB // 2 - 1) + b"1"),
     "lines of a letter beyond Latin": lambda: Body(CSV, "echo_string", "\U0001f600,b\n".encode() * (MB // 7)),
 }  # fmt: skip
+
+
+def cost_of(answer: Callable[[], int]) -> dict[str, Any]:
+    """Status, CPU-seconds, and the MiB that the process grew by at most."""
+    reading, writing = os.pipe()
+    # What was freed and kept would hide what is taken again.
+    ctypes.CDLL(None).malloc_trim(0)
+    process = os.fork()
+    if not process:
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+        before_mib = pages * resource.getpagesize() / 1024**2
+        began = time.process_time()
+        status = answer()
+        cpu_seconds = time.process_time() - began
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before_mib
+        found = {"status": status, "cpu_seconds": cpu_seconds, "peak_mib": peak_mib}
+        os.write(writing, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(process, 0)
+    parsed: dict[str, Any] = json.loads(text or b'{"status": 0, "cpu_seconds": 0, "peak_mib": 0}')
+    return parsed
+
+
+def costs(words: list[str]) -> Iterator[dict[str, Any]]:
+    with Checked(1) as checked:
+        for transport in TRANSPORTS:  # what is imported and learnt once is not counted
+            checked.status(Body("application/json", "", b"[[1,2,3]]"), transport)
+            checked.status(Body("text/csv", "", b"1,2,3"), transport)
+        for name, make in WORST.items():
+            if words and not any(word in name for word in words):
+                continue
+            body = make()
+            for transport in TRANSPORTS:
+                # A model server that refuses makes the handler explain.
+                for refuses in (False, True) if transport == "auto" else (False,):
+                    asked = partial(checked.status, body, transport, refuses=refuses)
+                    of_body = {"content_type": body.content_type, "bytes": len(body.bytes)}
+                    how = {"name": name, "transport": transport, "refuses": refuses}
+                    yield {**how, **of_body, **cost_of(asked)}
+
+
+if __name__ == "__main__":
+    logging.disable()
+    for line in costs(sys.argv[1:]):
+        print(json.dumps(line), flush=True)

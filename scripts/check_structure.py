@@ -227,22 +227,22 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     # 215, and what was asked for since: openapi (3), invoke -i, serve --reload, and three of local up.
     "options of servable, including each command's -h": (list_options, 219),
     f"decisions of more than {WORDS_OF_A_DECISION} words": (find_long_decisions, 0),
-    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 9),
+    f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (find_splinters, 6),
 }
 # The bounds of lines: all .py files outside tests/ and examples/, then those of each group of packages. They
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
 # feature that needs it.
-MOST_LINES = 87_938
+MOST_LINES = 85_794
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 83_125
+MOST_LINES_OF_TESTS = 75_235
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 26_177,
-    ("servable_local",): 19_290,
-    ("infra", "stacks", "app"): 21_385,
-    ("model_packaging",): 6_052,
-    ("benchmarks", "scripts"): 3_813,
-    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_221,
+    ("servable",): 25_860,
+    ("servable_local",): 18_493,
+    ("infra", "stacks", "app"): 20_636,
+    ("model_packaging",): 6_008,
+    ("benchmarks", "scripts"): 3_685,
+    ("servable_scaling", "servable_tensors", "servable_handler", "servable_client"): 11_112,
 }
 
 

@@ -322,7 +322,7 @@ def test_alarms_fit_composite_alarms_actions_and_dashboards_of_cdk() -> None:
     cloudwatch.CompositeAlarm(app.stack, "Both", alarm_rule=both)
     graph = cloudwatch.GraphWidget(left=[latency.metric, app.endpoint.metric_invocations()])
     shown = cloudwatch.AlarmWidget(title="p99", alarm=latency)
-    cloudwatch.Dashboard(app.stack, "Wall").add_widgets(shown, graph)
+    cloudwatch.Dashboard(app.stack, "Wall", widgets=[[shown], [graph]])
     found = app.synthesised
     made = {each["AlarmName"]: each for each in found.all("AWS::CloudWatch::Alarm")}
     assert made["search-primary-p99-latency"]["InsufficientDataActions"] == [ON_CALL]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -11,12 +11,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from aws_cdk.interfaces import aws_sagemaker as references
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from infra.arguments import check_kind, read_arguments
+from infra.constructs.endpoint.endpoint_config import EndpointConfig
+from infra.constructs.endpoint.inference_component import InferenceComponent
+from infra.constructs.endpoint.variant import EndpointVariant
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard, Row
-from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import Tables, Watchable, WatchedEndpoint
 from infra.constructs.storage.locations import AsyncInferenceLocations
 from infra.parameters.monitoring import Alarms
 from infra.policy.hosting import EndpointKind
@@ -38,6 +41,28 @@ class MetricProps(TypedDict, total=False):
     """Period of a value. Default: as often as SageMaker publishes the metric."""
     label: str
     """Label of the metric in graphs. Default: its name."""
+
+
+class OperatedEndpoint(IConstruct, Watchable, Protocol):
+    """An `Endpoint` as its scaling, rollout, and checks use it."""
+
+    name: str
+    tables: Tables
+    resource: sagemaker.CfnEndpoint
+    config: EndpointConfig
+
+    @property
+    def kind(self) -> EndpointKind: ...
+
+    @property
+    def variants(self) -> Sequence[EndpointVariant]: ...
+
+    @property
+    def components(self) -> Mapping[str, InferenceComponent]: ...
+
+    def find_variant(self, name: str) -> EndpointVariant: ...
+
+    def create(self) -> None: ...
 
 
 @jsii.implements(sagemaker.IEndpoint)

@@ -7,13 +7,14 @@ would describe it. Each finding becomes an annotation of the construct that it i
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aws_cdk as cdk
 import jsii
 from constructs import IConstruct, IValidation
 
 from infra.arguments import check_kind, convert_key, read_arguments, replace_keys
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.hosting import SOME_ACCOUNT, SOME_REGION, check_instance_type
 from infra.constructs.model.model import Model
@@ -25,9 +26,6 @@ from infra.parameters.model import ModelTable
 from infra.parameters.sources import Source
 from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant
-
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.endpoint import Endpoint
 
 # Stands for a name that only CloudFormation knows.
 SOME_NAME = "endpoint"
@@ -79,7 +77,7 @@ def check_instances(where: str, table: Variant) -> None:
         check_instance_type(where, each)
 
 
-def build_environment(endpoint: "Endpoint", tables: Mapping[str, Any]) -> Environment:
+def build_environment(endpoint: OperatedEndpoint, tables: Mapping[str, Any]) -> Environment:
     """Return the environment that a file with these tables would describe. Raises ValueError."""
     stack = cdk.Stack.of(endpoint)
     models: dict[str, ModelTable] = {}
@@ -115,7 +113,7 @@ def _add_model(models: dict[str, ModelTable], model: Model) -> str:
     return name
 
 
-def add_findings(endpoint: "Endpoint", described: Environment) -> None:
+def add_findings(endpoint: OperatedEndpoint, described: Environment) -> None:
     """Add the findings of every rule to the constructs that they are about."""
     from infra.preflight.check import check_all  # every rule, only for an app with such an endpoint
 
@@ -144,7 +142,7 @@ def _replace_token(value: str, otherwise: str) -> str:
     return otherwise if cdk.Token.is_unresolved(value) else value
 
 
-def _annotate_finding(endpoint: "Endpoint", finding: Finding) -> None:
+def _annotate_finding(endpoint: OperatedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {replace_keys(finding.allowed)}" if finding.allowed else ""
     problem, remedy = replace_keys(finding.problem), replace_keys(finding.remedy)
     text = f"{convert_key(finding.key)}: {problem}{allowed}; {remedy}"
@@ -155,7 +153,7 @@ def _annotate_finding(endpoint: "Endpoint", finding: Finding) -> None:
         annotations.add_warning_v2(finding.acknowledgement, text)
 
 
-def _find_constructs(endpoint: "Endpoint", key: str) -> Iterator[IConstruct]:
+def _find_constructs(endpoint: OperatedEndpoint, key: str) -> Iterator[IConstruct]:
     """Yield the constructs that a dotted key is about, the closest one first."""
     key = _OF_COMPONENT.sub("variants.", key)
     for table, (construct, _) in endpoint.tables.items():
@@ -173,7 +171,9 @@ def _find_constructs(endpoint: "Endpoint", key: str) -> Iterator[IConstruct]:
 class AtSynthesis:
     """The actions of an endpoint during synthesis: create constructs, validate, and list ARNs."""
 
-    def __init__(self, endpoint: "Endpoint", arns: Callable[[], list[str]] | None = None) -> None:
+    def __init__(
+        self, endpoint: OperatedEndpoint, arns: Callable[[], list[str]] | None = None
+    ) -> None:
         self._endpoint, self._arns = endpoint, arns
 
     def visit(self, node: IConstruct) -> None:

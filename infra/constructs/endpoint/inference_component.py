@@ -5,7 +5,7 @@ TensorFlow Serving was seen as a component on AWS, with a minimum of one instanc
 with a minimum of zero.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_sagemaker as sagemaker
@@ -19,10 +19,19 @@ from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Component
 
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.endpoint import Endpoint
-
 CfnComponent = sagemaker.CfnInferenceComponent
+
+
+class ScaledEndpoint(Protocol):
+    """The endpoint of a variant or a component, which creates their scaling when it is synthesized."""
+
+    name: str
+
+    def add_scaling(
+        self, part: "ScaledPart", settings: Scaling, construct_id: str | None
+    ) -> None: ...
+
+    def require_open(self, call: str) -> None: ...
 
 
 class ScaledPart(Construct):
@@ -30,7 +39,7 @@ class ScaledPart(Construct):
 
     key: str
     """Its name in the endpoint."""
-    _endpoint: "Endpoint"
+    _endpoint: ScaledEndpoint
     target: autoscaling.ScalableTarget | None = None
     """CDK's scalable target, once the endpoint's constructs exist: read `endpoint.alarms` before it."""
 
@@ -78,7 +87,7 @@ class InferenceComponent(ScaledPart):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: "Endpoint",
+        endpoint: ScaledEndpoint,
         key: str,
         model: Model,
         table: Component,

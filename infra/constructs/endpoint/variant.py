@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
@@ -11,7 +11,11 @@ from constructs import Construct
 from infra.arguments import check_kind, read_arguments
 from infra.catalog.prices import Price
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.inference_component import InferenceComponent, ScaledPart
+from infra.constructs.endpoint.inference_component import (
+    InferenceComponent,
+    ScaledEndpoint,
+    ScaledPart,
+)
 from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.model.hosting import choose_hosting
 from infra.constructs.model.model import HostedModel, Model
@@ -21,9 +25,6 @@ from infra.parameters.placement import Placement, list_variant_placements
 from infra.parameters.variant import Component as ComponentSettings
 from infra.parameters.variant import Variant as VariantSettings
 from infra.policy.hosting import Hosting, find_shared_ami
-
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.endpoint import Endpoint
 
 Config = sagemaker.CfnEndpointConfig
 Property = Config.ProductionVariantProperty
@@ -40,7 +41,7 @@ class EndpointVariant(ScaledPart):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: "Endpoint",
+        endpoint: ScaledEndpoint,
         name: str,
         model: Model | None,
         table: VariantSettings,

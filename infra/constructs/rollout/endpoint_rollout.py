@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.model.execution_role import build_rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import describe_first_step
@@ -19,10 +19,7 @@ from infra.parameters.monitoring import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.endpoint import Endpoint
-
-CfnEndpoint = sagemaker.CfnEndpoint
+Endpoint = sagemaker.CfnEndpoint
 SILENT = {
     "CloudWatchAlarmAction": "SageMaker reads it and rolls the update back; the rollback event is sent "
     "to the alarm topic with its reason"
@@ -37,7 +34,7 @@ class EndpointRollout(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: "Endpoint",
+        endpoint: OperatedEndpoint,
         rollout: Rollout,
         alarms: Alarms,
     ) -> None:
@@ -65,16 +62,16 @@ class EndpointRollout(Construct):
         else:
             updates = [update for updates in possible.values() for update in updates]
             shifting = _build_blue_green_policy(rollout, longest_seconds, updates)
-        alarm_names = [CfnEndpoint.AlarmProperty(alarm_name=name) for name in names]
-        endpoint.resource.deployment_config = CfnEndpoint.DeploymentConfigProperty(
+        alarm_names = [Endpoint.AlarmProperty(alarm_name=name) for name in names]
+        endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
             rolling_update_policy=rolling,
             blue_green_update_policy=shifting,
-            auto_rollback_configuration=CfnEndpoint.AutoRollbackConfigProperty(alarms=alarm_names),
+            auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(alarms=alarm_names),
         )
 
     def _create_alarms(
         self,
-        endpoint: "Endpoint",
+        endpoint: OperatedEndpoint,
         rollout: Rollout,
         alarms: Alarms,
         possible: Mapping[str, Sequence[Update]],
@@ -174,12 +171,12 @@ def _build_error_signal(
 
 def _build_rolling_policy(
     rollout: Rollout, longest_seconds: int
-) -> CfnEndpoint.RollingUpdatePolicyProperty:
+) -> Endpoint.RollingUpdatePolicyProperty:
     """Return the policy that replaces the fleet in batches, at most for `longest_seconds`."""
     # By default SageMaker starts all of the old fleet at once, beyond a quota that fits a rolling update:
     # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html (2026-11-22)
     back_percent = rollout.rollback_batch_percent or rollout.batch_percent
-    return CfnEndpoint.RollingUpdatePolicyProperty(
+    return Endpoint.RollingUpdatePolicyProperty(
         maximum_batch_size=_build_capacity_size(rollout.batch_percent),
         rollback_maximum_batch_size=_build_capacity_size(back_percent),
         wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
@@ -189,7 +186,7 @@ def _build_rolling_policy(
 
 def _build_blue_green_policy(
     rollout: Rollout, longest_seconds: int, updates: Sequence[Update]
-) -> CfnEndpoint.BlueGreenUpdatePolicyProperty:
+) -> Endpoint.BlueGreenUpdatePolicyProperty:
     """Return the policy that shifts traffic to a second fleet, at most for `longest_seconds`.
 
     `updates` are those of every variant.
@@ -198,18 +195,18 @@ def _build_blue_green_policy(
     # An all-at-once update has only one shift: its bake is the termination wait below.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
     wait_minutes = 0 if strategy == "all_at_once" else rollout.bake_minutes
-    routing = CfnEndpoint.TrafficRoutingConfigProperty(
+    routing = Endpoint.TrafficRoutingConfigProperty(
         type=strategy.upper(),
         wait_interval_in_seconds=wait_minutes * SECONDS_PER_MINUTE,
         canary_size=_build_capacity_size(canary) if strategy == "canary" else None,
         linear_step_size=_build_capacity_size(step) if strategy == "linear" else None,
     )
-    return CfnEndpoint.BlueGreenUpdatePolicyProperty(
+    return Endpoint.BlueGreenUpdatePolicyProperty(
         traffic_routing_configuration=routing,
         termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
         maximum_execution_timeout_in_seconds=longest_seconds,
     )
 
 
-def _build_capacity_size(percent: int) -> CfnEndpoint.CapacitySizeProperty:
-    return CfnEndpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)
+def _build_capacity_size(percent: int) -> sagemaker.CfnEndpoint.CapacitySizeProperty:
+    return Endpoint.CapacitySizeProperty(type="CAPACITY_PERCENT", value=percent)

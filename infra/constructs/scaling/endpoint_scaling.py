@@ -2,7 +2,7 @@
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.endpoint.endpoint_base import OperatedEndpoint
 from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.monitoring.watched_endpoint import (
     AlarmMetric,
@@ -31,9 +32,6 @@ from infra.parameters.scaling_properties import (
 )
 from infra.policy.derived_settings import Cooldowns
 from infra.policy.execution_policy import LINKED_ROLE
-
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.endpoint import Endpoint
 
 Member = TypeVar("Member", bound=Enum)
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
@@ -70,7 +68,7 @@ class EndpointScaling(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: "Endpoint",
+        endpoint: OperatedEndpoint,
         variant: str,
         scaling: Scaling,
     ) -> None:

@@ -1,13 +1,13 @@
 """Choose the best point, and compare it with today's settings.
 
 The choice and today's settings are measured again in turn, and only these pairs show the gain: the
-earlier trials selected the best of many, and so the luckiest. How much a measurement varies follows
-from the repeats of all points. The number of pairs follows from the noise before the first of them,
-so Student's t needs no correction for repeated checks.
+earlier trials selected the luckiest. How much a measurement varies follows from the repeats of all
+points. The number of pairs is planned before the first of them, so Student's t needs no correction.
 
 Source: Montgomery, Design and Analysis of Experiments, section 2.4 (pooled estimate of variance).
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,6 @@ _DISTURBED_SHARE = 1 / 3
 REPEATS = 4
 # A normal distribution: nine of ten lie above so many standard deviations below the mean.
 _NINE_OF_TEN = 1.28
-PICK = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,22 +112,17 @@ def estimate_shown_gain(deviation: float, pairs: int) -> float:
 
 
 def count_pairs_for(half: float, earlier: Noise, *, more_than: int = 1) -> int:
-    """Return the number of pairs, above `more_than`, whose interval's half width is at most `half`.
-
-    `earlier`: the noise, with the degrees of freedom of the trials before the pairs.
-    """
-    pairs, deviation = max(more_than + 1, 2), earlier.deviation
-    while True:
-        noise = Noise(deviation, earlier.degrees + 2 * (pairs - 1))
+    """Return the number of pairs, above `more_than`, whose interval is at most twice `half` wide."""
+    for pairs in itertools.count(max(more_than + 1, 2)):
+        noise = Noise(earlier.deviation, earlier.degrees + 2 * (pairs - 1))
         if _compute_half_width(noise, pairs, pairs) <= half:
-            return pairs
-        pairs += 1
+            break
+    return pairs
 
 
 def _compute_half_width(noise: Noise, choices: int, todays: int) -> float:
     """Return half of the 99 % interval of the difference between the means of so many logarithms."""
-    t = compute_t(0.995, noise.degrees)
-    return t * noise.deviation * math.sqrt(1 / choices + 1 / todays)
+    return compute_t(0.995, noise.degrees) * noise.deviation * math.sqrt(1 / choices + 1 / todays)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +173,7 @@ def choose_point(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoi
     best = start
     if len(others):
         expected = model.predict(at[others])
-        best = int(others[(expected.mean - PICK * expected.deviation).argmax()])
+        best = int(others[(expected.mean - WITHIN_95 * expected.deviation).argmax()])
     confirms = [trial.confirms for trial in trials if space.find_number(trial.point) is not None]
     shown = compare_with_today(numbers, values, np.array(confirms) > 0, start)
     if best == start and (len(space) == 1 or (numbers != start).any()):
@@ -202,10 +196,7 @@ def list_values(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]
 def compare_with_today(
     numbers: Ranks, values: NDArray[np.float64], again: NDArray[np.bool_], start: int
 ) -> Confirmation:
-    """Compare the choice with today's settings by the trials that confirm it.
-
-    `numbers`: points of all trials; `again`: mask of those that confirm. An interrupted pair is left out.
-    """
+    """Compare the trials that confirm the choice, by the mask `again`, without an interrupted pair."""
     again = again & (np.cumsum(again) <= again.sum() // 2 * 2)
     if (values[again & (numbers != start)] == 0).any():
         return Confirmation(pairs=int(again.sum()) // 2, refuted=True)

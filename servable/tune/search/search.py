@@ -236,9 +236,8 @@ class Search:
                 # From the saved trials alone, so that a resumed search proposes the same point.
                 measured = list_values(self._space, done)
                 tried, values = [one for one, _ in measured], [value for _, value in measured]
-                proposal = propose(
-                    self._space, self._starts, tried, values, kept.count_fitting_trials(done)
-                )
+                most = kept.count_fitting_trials(done)
+                proposal = propose(self._space, self._starts, tried, values, most)
                 if isinstance(proposal, str):
                     stopped = proposal
                 else:
@@ -257,9 +256,9 @@ class Search:
 
     def _plan_pair_count(self, trials: int) -> int:
         """Return the number of pairs that confirm the choice, from the noise and gain so far."""
-        measured = [
-            (number, value) for number, value in list_values(self._space, self._trials) if value
-        ]
+        if not self._confirm:
+            return 0
+        measured = [each for each in list_values(self._space, self._trials) if each[1]]
         numbers, values = np.array(measured, float).reshape(-1, 2).T
         calm = find_undisturbed(numbers, values)
         noise = estimate_noise(numbers[calm], np.log(values[calm]))
@@ -267,9 +266,7 @@ class Search:
         # The best of many was lucky: by about two standard deviations.
         lucky = 2 * noise.deviation
         gain = math.log(values[calm].max() / today.mean()) - lucky if len(today) else 0.0
-        return (
-            plan_pair_count(noise, trials, least=self._confirm, gain=gain) if self._confirm else 0
-        )
+        return plan_pair_count(noise, trials, least=self._confirm, gain=gain)
 
     def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Measure a point and save the trial."""

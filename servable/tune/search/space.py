@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,15 +244,13 @@ def compute_logarithms(values: Values) -> NDArray[np.float64]:
     if not found.any():
         return found
     logs = np.log(np.where(found > 0, found, found[found > 0].min()))
-    learnt: NDArray[np.float64] = np.maximum(logs, logs.max() - POOR)
-    return learnt
+    return np.clip(logs, logs.max() - POOR, None)
 
 
 def compress_poor_values(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Move poor values closer together: they say little about where the best value is."""
     top = logs.max()
-    learnt: NDArray[np.float64] = top - BENT * np.log1p((top - logs) / BENT)
-    return learnt
+    return np.asarray(top - BENT * np.log1p((top - logs) / BENT))
 
 
 # Assumed relative standard deviation of one measurement; it counts as much as so many repeats.
@@ -261,8 +259,7 @@ NOISE, NOISE_REPEATS = 0.06, 2
 DISTURBED = 0.65
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(NamedTuple):
     """The relative standard deviation of one measurement, and its estimate's degrees of freedom."""
 
     deviation: float
@@ -274,8 +271,7 @@ def find_undisturbed(tried: Ranks, values: Values, share: float = DISTURBED) -> 
     found = np.array(values, float)
     middles = {number: np.sort(found[tried == number]) for number in {*tried.tolist()}}
     least = [share * middles[one][len(middles[one]) // 2] for one in tried.tolist()]
-    learnt: NDArray[np.bool_] = (found == 0) | (found >= least)
-    return learnt
+    return np.asarray((found == 0) | (found >= np.array(least)))
 
 
 def estimate_noise(tried: Ranks, logs: NDArray[np.float64], assumed: int = NOISE_REPEATS) -> Noise:

@@ -14,8 +14,8 @@ TEXT = """\
 CPU-ms of one request: nginx's stand-in, Gunicorn, and the worker, plus the model server. It compares
 handlers over REST (`input_handler` and `output_handler`), gRPC from JSON (the json module and the
 container's channel), a handler that only reads the body, and Servable's handler, also through grpcio
-instead of its built-in gRPC client (above 16 kB both use grpcio). Rows have 256 float32. gRPC and REST inside the local container don't
-compare like TensorFlow Serving's.
+instead of its built-in gRPC client (above 16 kB both use grpcio). Rows have 256 float32. gRPC and REST
+inside the local container don't compare like TensorFlow Serving's.
 """
 REST, GRPC, EMPTY, GRPCIO = "handlers over REST", "gRPC from JSON", "empty handler", "ours, grpcio"
 # What is started (the contender and its variables), and what it is sent.

@@ -277,7 +277,7 @@ def test_a_locustfile_passes_or_fails_the_gate(
     found = json.loads(ran.stdout)
     (step,) = found["steps"]
     assert (ran.return_value, found["verdict"]) == (code, verdict), ran.stderr
-    assert (step["failed"], step["from_due"]) == (0, True)
+    assert (step["from_due"], code or step["failed"]) == (True, code)  # a busy one may fail some
     page = html.unescape((project / "run" / "report.html").read_text(encoding="utf-8"))
     assert found["gate"]["lines"][0] in page
     assert "latency starts at sending" not in page

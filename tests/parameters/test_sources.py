@@ -184,7 +184,7 @@ request = "1.json"
 
 
 def leaves(values: dict[str, Any], at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every key that is no table."""
+    """Every key that isn't a table."""
     found = []
     for name, value in values.items():
         inside = leaves(value, (*at, name)) if isinstance(value, dict) else [(*at, name)]

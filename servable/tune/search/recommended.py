@@ -7,7 +7,6 @@ points. The number of pairs is planned before the first of them, so Student's t 
 Source: Montgomery, Design and Analysis of Experiments, section 2.4 (pooled estimate of variance).
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -113,11 +112,12 @@ def estimate_shown_gain(deviation: float, pairs: int) -> float:
 
 def count_pairs_for(half: float, earlier: Noise, *, more_than: int = 1) -> int:
     """Return the number of pairs, above `more_than`, whose interval is at most twice `half` wide."""
-    for pairs in itertools.count(max(more_than + 1, 2)):
+    pairs = max(more_than + 1, math.floor(2 * (2.576 * earlier.deviation / half) ** 2))
+    while True:
         noise = Noise(earlier.deviation, earlier.degrees + 2 * (pairs - 1))
         if _compute_half_width(noise, pairs, pairs) <= half:
-            break
-    return pairs
+            return pairs
+        pairs += 1
 
 
 def _compute_half_width(noise: Noise, choices: int, todays: int) -> float:

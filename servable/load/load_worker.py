@@ -31,6 +31,7 @@ from servable.load.users import (
     TargetHeaders,
     describe_outcome,
     mix_requests,
+    poll_until,
 )
 from servable.measured.measurement import Body, LoadError, LoadTarget, generate_arrival_times
 
@@ -41,9 +42,12 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.5
 # Often enough for a percentile in a step of seconds, at negligible cost.
 _BEAT_SECONDS = 0.01
-# libev rounds a timer up to whole milliseconds. Waking one early, and polling until an arrival is due, takes
-# the median lateness from 0.5 ms to 0.03 ms and costs at most 13 % of a core; less helps at higher rates.
-_EARLY_SECONDS, _POLLED_SHARE, _EARLY_RPS = 0.001, 0.25, 500.0
+# A task of an open loop starts early, prepares its first request, and polls until it is due: libev rounds a
+# timer up to whole milliseconds, and preparing takes Locust 0.4 ms of a core that has slept.
+_EARLY_SECONDS, _POLLED_SHARE, _EARLY_RPS = 0.002, 0.3, 500.0
+# A response that comes whole, in one read of geventhttpclient, has come when the event loop noticed it,
+# though others may be read first: 15 responses at once would take Locust up to 5 ms.
+_ONE_READ_BYTES = 4096
 # A refused connection fails at once: users that retry at once would only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
 # A server closes an idle connection, after 75 s in the image, and a request sent meanwhile fails.
@@ -192,8 +196,9 @@ class LoadWorker:
         """
         report_at = time.perf_counter() + REPORT_SECONDS
         while True:
-            due = time.perf_counter() + _BEAT_SECONDS
-            gevent.sleep(_BEAT_SECONDS)
+            beat = REPORT_SECONDS if self.is_open else _BEAT_SECONDS
+            due = time.perf_counter() + beat
+            gevent.sleep(beat)
             now = time.perf_counter()
             if recorder.end != float("inf"):
                 return
@@ -233,7 +238,9 @@ class LoadWorker:
                 self._idle.append(turn)
                 turn.get()
             user.due = due = self._waiting.popleft()
-            self._recorder.record_lag(due, time.perf_counter() - due)
+            self._recorder.record_lag(due, max(0.0, time.perf_counter() - due))
+            if not isinstance(user, EndpointUser):
+                poll_until(due)
         if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
             user.client.client.clientpool.close()  # the next request opens a new connection
         user.recorder = self._recorder
@@ -257,8 +264,6 @@ class LoadWorker:
             due = start + moment
             # Sleep even if it is late: users must run to read their responses.
             gevent.sleep(max(0.0, due - early - time.perf_counter()))
-            while time.perf_counter() < due:
-                gevent.sleep(0)
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
@@ -275,13 +280,19 @@ class LoadWorker:
     def _record_request(
         self,
         response_time: float,
+        response_length: int,
         exception: BaseException | None = None,
         response: Any = None,
         context: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        now = time.perf_counter()
-        due = (context or {}).get(DUE, now - response_time / 1000)
+        now, took = time.perf_counter(), response_time / 1000
+        due = now - took
+        if sending := (context or {}).get(DUE):
+            noticed = now - (time.time() - gevent.get_hub().loop.now())
+            due, now = sending.due, sending.began + took
+            if sending.sent < noticed < now and response_length <= _ONE_READ_BYTES:
+                now = noticed
         kind, body = describe_outcome(exception, response)
         self._recorder.record_response(due, now, kind, body)
         if kind and not kind[0].isdigit() and not self.is_open:
@@ -309,6 +320,8 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
         def on_start(self) -> None:
             super().on_start()
+            if isinstance(self, BodyUser):
+                self.connect()
             worker.wait_for_turn(self)
 
         def wait_time(self) -> float:

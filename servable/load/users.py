@@ -16,9 +16,11 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import gevent
 from locust import FastHttpUser, constant, task
 from locust.contrib.fasthttp import FastHttpSession
 from locust.env import Environment
@@ -35,6 +37,15 @@ from servable.measured.measurement import Body, LoadError, LoadTarget
 DUE = "servable.due"
 
 
+@dataclass
+class Sending:
+    """When a request was due, when Locust began to measure it, and when it was sent."""
+
+    due: float
+    began: float
+    sent: float = float("inf")
+
+
 class EndpointUser(FastHttpUser):
     """A FastHttpUser whose latency counts from when its task was due, not from when it was sent.
 
@@ -49,11 +60,43 @@ class EndpointUser(FastHttpUser):
     concurrency = 1
     due: float | None = None
     """When the task was due, by time.perf_counter(), until its first request; None in a closed loop."""
+    _sending: Sending | None = None
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        agent: Any = self.client.client
+        send = agent._urlopen
+
+        def send_when_due(request: Any) -> Any:
+            if sending := self._sending:
+                sockets = agent.clientpool.get_client(request.url_split)._connection_pool
+                get_socket = type(sockets).get_socket
+
+                def get_socket_when_due() -> Any:  # called when the request is complete
+                    found = get_socket(sockets)
+                    poll_until(sending.due)
+                    sending.sent = time.perf_counter()
+                    return found
+
+                sockets.get_socket = get_socket_when_due
+            return send(request)
+
+        agent._urlopen = send_when_due
 
     def context(self) -> dict[str, Any]:
-        """Return the context of the request event: the time at which the task was due."""
+        """Return the context of the request event: its Sending if it is a task's first request."""
         due, self.due = self.due, None
-        return {} if due is None else {DUE: due}
+        if due is None:
+            return {}
+        self._sending = Sending(due, time.perf_counter())
+        return {DUE: self._sending}
+
+
+def poll_until(due: float) -> None:
+    """Wait precisely. Other users run meanwhile, except in the last 0.1 ms."""
+    while (left := due - time.perf_counter()) > 0:
+        if left > 0.0001:
+            gevent.idle()  # sleep(0) doesn't look for responses
 
 
 class BodyUser(EndpointUser):
@@ -64,6 +107,12 @@ class BodyUser(EndpointUser):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         self.client.client.cookiejar = None  # it costs time, and endpoints set no cookies
+
+    def connect(self) -> None:
+        """Connect, so that the first request doesn't wait for it. If that fails, the request will tell."""
+        with suppress(OSError):
+            sockets = self.client.client.clientpool.get_client(str(self.host))._connection_pool
+            sockets.return_socket(sockets.get_socket())
 
     @task
     def send(self) -> None:

@@ -18,6 +18,7 @@ from servable.measured.measurement import (
     Pace,
     build_container_target,
 )
+from servable.measured.precision import find_bin
 from tests.servable.tune.servers import OK, Answer, Server, Stall
 
 pytestmark = pytest.mark.long
@@ -90,6 +91,20 @@ def test_an_open_loop_sends_at_its_rate_and_connections_are_kept(measured: Measu
     with Server(slow) as server:
         step = measured(build_container_target(server.url), 50, loop="open")
     assert step.request_count / step.seconds == pytest.approx(50, rel=0.2)
+
+
+def test_an_open_loop_sends_nothing_early_and_reports_no_less_than_the_server_took(
+    measured: Measured,
+) -> None:
+    def hold(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        time.sleep(0.003)
+        return OK
+
+    with Server(hold) as server:
+        step = measured(build_container_target(server.url), 100, loop="open")
+    assert step.failure_count == 0
+    assert min(step.latencies.bins) >= find_bin(3.0)
+    assert step.send_lags.count == step.request_count
 
 
 def always(status: int, more: dict[str, str], content: bytes) -> Callable[..., Answer]:

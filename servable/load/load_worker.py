@@ -196,7 +196,7 @@ class LoadWorker:
         """
         report_at = time.perf_counter() + REPORT_SECONDS
         while True:
-            beat = REPORT_SECONDS if self.is_open else _BEAT_SECONDS
+            beat = 10 * _BEAT_SECONDS if self.is_open else _BEAT_SECONDS
             due = time.perf_counter() + beat
             gevent.sleep(beat)
             now = time.perf_counter()

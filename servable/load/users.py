@@ -96,7 +96,8 @@ def poll_until(due: float) -> None:
     """Wait precisely. Other users run meanwhile, except in the last 0.1 ms."""
     while (left := due - time.perf_counter()) > 0:
         if left > 0.0001:
-            gevent.idle()  # sleep(0) doesn't look for responses
+            # sleep(0) doesn't look for responses. A lower priority never returns while there are some.
+            gevent.idle(gevent.get_hub().loop.MAXPRI)
 
 
 class BodyUser(EndpointUser):

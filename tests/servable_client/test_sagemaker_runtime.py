@@ -45,7 +45,7 @@ def test_arrays_go_in_and_come_out_over_a_kept_connection(connect: Connect, serv
     endpoint = connect()
     for _ in range(5):
         np.testing.assert_array_equal(endpoint.predict(x=X)["y"], X * 2)
-    assert server.connections == 1
+    assert len(server.connections) == 1
 
     def answer(received: Received) -> Reply:
         reply = doubled(received)

@@ -7,17 +7,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Self
 
 from tests.checkouts import ROOT
-from tests.http_stub import HttpStub
 
 Answer = tuple[int, dict[str, str], bytes]
 OK: Answer = (200, {"Content-Type": "application/json"}, b'{"outputs":[0.5]}')
 
 
-class Server(HttpStub):
+class Server:
     """`answer(number, headers, body)` says what the request of that number, from 0, is answered."""
 
     def __init__(self, answer: Callable[[int, dict[str, str], bytes], Answer]) -> None:
@@ -25,17 +25,46 @@ class Server(HttpStub):
         self.ports: set[int] = set()
         """Clients' ports: one for each connection that came."""
         self.paths: set[str] = set()
-        self._answer, self._lock = answer, threading.Lock()
-        super().__init__(self._respond)
+        lock = threading.Lock()
+        asked, ports, paths = self.asked, self.ports, self.paths
 
-    def _respond(self, handler: BaseHTTPRequestHandler, body: bytes) -> Answer:
-        headers = dict(handler.headers.items())
-        with self._lock:
-            number = len(self.asked)
-            self.ports.add(handler.client_address[1])
-            self.paths.add(handler.path)
-            self.asked.append((headers, body))
-        return self._answer(number, headers, body)
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = dict(self.headers.items())
+                with lock:
+                    number = len(asked)
+                    ports.add(self.client_address[1])
+                    paths.add(self.path)
+                    asked.append((headers, body))
+                status, more, content = answer(number, headers, body)
+                self.send_response(status)
+                for name, value in more.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        class Threads(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+        self._server = Threads(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class Stall:

@@ -64,15 +64,7 @@ class FakeModelServer:
         return {"TFS_GRPC_PORTS": str(self.grpc_port), "TFS_REST_PORTS": str(self.rest_port)}
 
     def context(self, **changed: Any) -> Any:
-        """What the container tells the handler of a request; attributes replace its defaults."""
-        told = {
-            "model_name": None, "model_version": None, "method": None,
-            "rest_uri": f"http://localhost:{self.rest_port}/v1/models/m:predict",
-            "grpc_port": str(self.grpc_port), "channel": None, "custom_attributes": None,
-            "request_content_type": "application/json", "accept_header": "application/json",
-            "content_length": None, "timeout": 20,
-        }  # fmt: skip
-        return SimpleNamespace(**{**told, **changed})
+        return build_context(self.rest_port, self.grpc_port, **changed)
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
         if method == "GetModelStatus":
@@ -125,6 +117,18 @@ class FakeModelServer:
         except Exception as error:  # whatever a damaged body leads to
             return 400, json.dumps({"error": f"{type(error).__name__}"}).encode()
         return 200, json.dumps({"predictions" if key == "instances" else "outputs": sums}).encode()
+
+
+def build_context(rest_port: int, grpc_port: int, /, **changed: Any) -> Any:
+    """What the container tells the handler of a request; attributes replace its defaults."""
+    told = {
+        "model_name": None, "model_version": None, "method": None,
+        "rest_uri": f"http://localhost:{rest_port}/v1/models/m:predict",
+        "grpc_port": str(grpc_port), "channel": None, "custom_attributes": None,
+        "request_content_type": "application/json", "accept_header": "application/json",
+        "content_length": None, "timeout": 20,
+    }  # fmt: skip
+    return SimpleNamespace(**{**told, **changed})
 
 
 def metadata() -> Any:

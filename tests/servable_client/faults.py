@@ -11,12 +11,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import numpy as np
 
@@ -76,23 +76,14 @@ class Drawn:
         return self._random.choice(self._of_requests) if wrong else "answered"
 
 
-@contextmanager
-def trusting(made: Certificates) -> Iterator[None]:
+def trusting(made: Certificates) -> AbstractContextManager[object]:
     """The variables by which botocore and OpenSSL know the authority, for as long as it lasts."""
     told = {
         "AWS_CA_BUNDLE": str(made.authority), "SSL_CERT_FILE": str(made.authority),
         "NO_PROXY": "127.0.0.1", "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }  # fmt: skip
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
+    return mock.patch.dict(os.environ, told)
 
 
 def endpoint_of(way: Way, url: str, **told: object) -> Endpoint:

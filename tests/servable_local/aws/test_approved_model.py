@@ -5,10 +5,11 @@ import json
 import os
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from servable.plan.synthesis import synthesise_endpoint
 from stacks.pipeline_stack import add_pipelines
 from tests.checkouts import PATH, ROOT
 from tests.conftest import valid
-from tests.http_stub import HttpStub, Response
 from tests.pipelines.workflows import steps
 from tests.servable_local.aws.live_endpoints import IMAGE, archive
 from tests.servable_local.aws.local_account import TRUST, Account
@@ -134,13 +134,23 @@ def _committed(made: Repository) -> None:
 def github(made: Repository) -> Iterator[str]:
     """GitHub's API on this computer, which keeps what it was sent."""
 
-    def respond(handler: BaseHTTPRequestHandler, body: bytes) -> Response:
-        sent = {"path": handler.path, "headers": handler.headers, "body": body.decode()}
-        made.requests.append(sent)
-        return 204, {}, b""
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            made.requests.append({"path": self.path, "headers": self.headers, "body": body})
+            self.send_response(204)
+            self.end_headers()
 
-    with HttpStub(respond) as server:
-        yield server.url
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 def _trigger(made: Repository, url: str) -> dict[str, Any]:

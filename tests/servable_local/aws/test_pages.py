@@ -6,7 +6,9 @@ The pages send what a page can send: what deploys, one request after another, an
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ import pytest
 from servable_local.aws import ACCOUNT, LocalAws
 from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
-from tests.http_stub import HttpStub
 from tests.servable_local.aws.inventory import inventory
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -91,12 +92,28 @@ const wait = (promise, ms) => Promise.race([
 """
 
 
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "22")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><body/>")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
 @pytest.fixture(scope="module")
 def page() -> Iterator[int]:
     """The port of a site of somebody else."""
-    html = {"Content-Type": "text/html"}
-    with HttpStub(lambda *_: (200, html, b"<!doctype html><body/>")) as site:
-        yield site.server_port
+    site = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    thread = threading.Thread(target=site.serve_forever, daemon=True)
+    thread.start()
+    yield site.server_address[1]
+    site.shutdown()
+    thread.join()
+    site.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The local AWS is started, found and ended: by processes that stand in for its own, which takes 2 s."""
 
+import http.server
 import importlib.util
 import itertools
 import json
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +31,6 @@ from servable_local.aws.lifecycle import (
 )
 from servable_local.aws.local_aws import LocalAws
 from servable_local.container import ports
-from tests.http_stub import HttpStub
 from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.test_own_process import holder
 
@@ -39,8 +40,22 @@ def health() -> Iterator[tuple[str, dict[str, Any]]]:
     """A server that answers for a local AWS: its address, and the answer, which tests change."""
     answer: dict[str, Any] = {}
 
-    with HttpStub(lambda *_: (200, {}, json.dumps(answer).encode())) as server:
-        yield server.url, answer
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", answer
+        server.shutdown()
 
 
 @pytest.fixture

@@ -29,11 +29,13 @@ SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
 }
 
 
-class FakeModelServer:
+class FakeModelServer(HttpStub):
     """`requests` holds what came, (method or path, bytes)."""
 
     def __init__(self, options: Mapping[str, int] = {}) -> None:
         """`options`: of gRPC's server."""
+        super().__init__(self._rest)
+        self.rest_port = self.server_port
         self._options = options
         self.requests: list[tuple[str, bytes]] = []
         self.delay_seconds = 0.0
@@ -45,13 +47,11 @@ class FakeModelServer:
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()
-        self._http = HttpStub(self._rest)
-        self.rest_port = self._http.server_port
         return self
 
     def __exit__(self, *failure: object) -> None:
         self._grpc.stop(None)
-        self._http.__exit__()
+        super().__exit__()
 
     @property
     def ports(self) -> tuple[int, int]:

@@ -439,8 +439,8 @@ class Findings:
     """What came of many scripts."""
 
     def __init__(self) -> None:
-        self.scripts = self.taken = 0
-        """Scripts; and answers in them that ours took."""
+        self.taken = 0
+        """Answers that ours took."""
         self.slowest_seconds = 0.0
         """CPU time of ours for one script."""
         self.wrong: list[str] = []
@@ -455,7 +455,6 @@ class Findings:
         began = time.process_time()
         ours = by_ours(given, most_bytes)
         self.slowest_seconds = max(self.slowest_seconds, time.process_time() - began)
-        self.scripts += 1
         self.taken += sum(isinstance(reply, bytes) for reply in ours)
         given = given[: len(ours)]
         self._compare(seed, ours, "h2", by_h2(given))

@@ -52,7 +52,6 @@ class Ran:
     outcomes: Counter[str] = field(default_factory=Counter)
     executed: int = 0
     connections: int = 0
-    attempts: int = 0
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -136,10 +135,8 @@ def judge(found: Ran, number: int, said: int | Exception, times: int) -> None:
     if not isinstance(said, PredictionError):
         right = times == 1 and said == 2 * number + 1
         found.outcomes["answered" if isinstance(said, int) else "another exception"] += 1
-        found.attempts += 1
     else:
         found.outcomes[f"executed: {said.executed}"] += 1
-        found.attempts += said.attempts
         right = times in {"no": {0}, "maybe": {0, 1}, "yes": {1}}[said.executed]
     if not right:
         found.wrong.append(f"call {number}: {said!r}, executed {times} times")

@@ -8,11 +8,9 @@ import io
 import json
 import random
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
-import falcon
 import numpy as np
 
 from servable_handler.handler import Handler
@@ -26,7 +24,8 @@ from servable_tensors.tensors import to_proto
 from servable_tensors.text_bodies import add_signature
 from tests.fuzz import body_reference as reference
 from tests.fuzz.body_generator import Body
-from tests.servable_handler.fake_model_server import SIGNATURES, metadata
+from tests.servable_handler.conftest import answer_of
+from tests.servable_handler.fake_model_server import SIGNATURES, build_context, metadata
 
 REFUSALS = {400, 413, 415}
 _ACCEPTED = ["*/*", JSON, CSV, JSON_LINES, NPY, NPZ, PROTOBUF]
@@ -85,27 +84,15 @@ class Checked:
         """HTTP status of the handler's answer; `refuses`: the model servers refuse what they are sent."""
         self._sent.clear()
         self._refuses, self._text_answer = refuses, _text_answer(_signature(body, accept))
-        context = SimpleNamespace(
-            model_name=None,
-            model_version=None,
-            method=None,
-            rest_uri="http://localhost:8501/v1/models/m:predict",
-            grpc_port="9000",
-            channel=None,
+        context = build_context(
+            8501,
+            9000,
             custom_attributes=f"tfs-signature-name={body.signature}" if body.signature else None,
             request_content_type=body.content_type,
             accept_header=accept,
             content_length=len(body.bytes),
-            timeout=60,
         )
-        try:
-            self._handlers[transport](io.BytesIO(body.bytes), context)
-        except falcon.HTTPError as refusal:
-            try:
-                _ = refusal.headers
-            except falcon.HTTPStatus as answer:
-                return int(falcon.http_status_to_code(answer.status))
-        return 200
+        return answer_of(self._handlers[transport], body.bytes, context)[0]
 
     def _grpc(self, method: str, body: bytes, call: Call) -> bytes:
         if method == "GetModelMetadata":

@@ -6,14 +6,11 @@ prints what ours refused that grpcio took, and exits with 1 at a difference.
 """
 
 import random
-import socket
 import struct
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 from unittest import mock
 
@@ -29,6 +26,7 @@ from servable_handler.transport.http2 import frames, grpc_connection
 from servable_handler.transport.http2.frames import UnexpectedAnswerError
 from servable_handler.transport.rest import BrokenOffError, NotTakenError
 from tests.servable_handler.http2_bytes import frame, hpack_number
+from tests.servable_handler.raw_server import answering_calls
 
 Frame = tuple[int, int, int, bytes]
 """Type, flags, stream, payload."""
@@ -405,19 +403,22 @@ def _h2_reply(connection: Any, stream: int, answer: bytes) -> tuple[bytes | str,
 def by_grpcio(answers: Answers, seconds_for_last: float) -> Replies:
     """It waits for ever where a second message follows, and behind some other last answers."""
     found: Replies = []
+    first, rest = answers[0], b""
+    # grpcio makes no call before it has the server's settings.
+    if first[3:5] == b"\4\0":
+        size = 9 + int.from_bytes(first[:3], "big")
+        first, rest = first[:size], first[size:]
     # A port for each script: a channel that was closed may still be about to connect once more.
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        target = f"127.0.0.1:{listener.getsockname()[1]}"
-        threading.Thread(target=_answer_each, args=(listener, answers), daemon=True).start()
-        with grpc.insecure_channel(target, options=OPTIONS) as channel:
-            call = channel.unary_unary("/s/m")
-            for number in range(1, len(answers) + 1):
-                seconds = seconds_for_last if number == len(answers) else 20
-                try:
-                    found.append(call(b"", timeout=seconds))
-                except grpc.RpcError as error:
-                    found.append(f"{error.code().name} {error.details()}"[:200])
-                    break
+    port, _ = answering_calls(rest, *answers[1:], first=first)
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=OPTIONS) as channel:
+        call = channel.unary_unary("/s/m")
+        for number in range(1, len(answers) + 1):
+            seconds = seconds_for_last if number == len(answers) else 20
+            try:
+                found.append(call(b"", timeout=seconds))
+            except grpc.RpcError as error:
+                found.append(f"{error.code().name} {error.details()}"[:200])
+                break
     return found
 
 
@@ -434,61 +435,12 @@ def readable_by_grpcio(answers: Answers) -> Answers:
     return []
 
 
-def _answer_each(listener: socket.socket, answers: Answers) -> None:
-    """To the first who connects; grpcio connects once more where that one was given up."""
-    with suppress(OSError):
-        connection, _ = listener.accept()
-        listener.close()
-        with connection:
-            _send_each(connection, answers)
-
-
-def _send_each(connection: socket.socket, answers: Answers) -> None:
-    connection.settimeout(20)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    first, rest = answers[0], b""
-    # grpcio makes no call before it has the server's settings.
-    if first[3:5] == b"\4\0":
-        size = 9 + int.from_bytes(first[:3], "big")
-        first, rest = first[:size], first[size:]
-    connection.sendall(first)
-    came = _Reader(connection)
-    for answer in (rest, *answers[1:]):
-        came.read_a_call()
-        connection.sendall(answer)
-    connection.shutdown(socket.SHUT_WR)
-    while connection.recv(1 << 16):
-        pass  # until the client has closed it
-
-
-class _Reader:
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._got = connection, b""
-        self._take(24)  # the preface
-
-    def read_a_call(self) -> None:
-        ends = False
-        while not ends:
-            head = self._take(9)
-            self._take(int.from_bytes(head[:3], "big"))
-            ends = head[3] in (0, 1) and bool(head[4] & 1)
-
-    def _take(self, count: int) -> bytes:
-        while len(self._got) < count:
-            piece = self._connection.recv(1 << 16)
-            if not piece:
-                raise ConnectionResetError
-            self._got += piece
-        taken, self._got = self._got[:count], self._got[count:]
-        return taken
-
-
 class Findings:
     """What came of many scripts."""
 
     def __init__(self) -> None:
-        self.scripts = self.taken = 0
-        """Scripts; and answers in them that ours took."""
+        self.taken = 0
+        """Answers that ours took."""
         self.slowest_seconds = 0.0
         """CPU time of ours for one script."""
         self.wrong: list[str] = []
@@ -503,7 +455,6 @@ class Findings:
         began = time.process_time()
         ours = by_ours(given, most_bytes)
         self.slowest_seconds = max(self.slowest_seconds, time.process_time() - began)
-        self.scripts += 1
         self.taken += sum(isinstance(reply, bytes) for reply in ours)
         given = given[: len(ours)]
         self._compare(seed, ours, "h2", by_h2(given))

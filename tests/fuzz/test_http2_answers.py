@@ -45,6 +45,7 @@ MB = 1_000_000
 STATUS_NAME = b"\0\x0bgrpc-status" + hpack_number(0, 7, 60_000)
 LARGE: dict[str, bytes] = {
     "one long number": block_of(60_000, b"\0\x7f" + b"\xff" * 59_000),
+    "a long index": frame(1, 4, 1, b"\xff" * 100_000),
     "long numbers": block_of(60_000, b"\x7f" + b"\xff" * 1_000 + b"\1"),
     "one long number, and no limit": block_of(MB, b"\0\x7f" + b"\xff" * 900_000),
     "small headers": block_of(MB, b"\0\1a\0"),

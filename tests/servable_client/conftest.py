@@ -8,6 +8,7 @@ import boto3
 import pytest
 
 from servable_client import Endpoint
+from tests.servable_client.faulty_server import certificates
 from tests.servable_client.runtime_server import Server, doubled
 
 Connect = Callable[..., Endpoint]
@@ -44,8 +45,6 @@ def open_session() -> boto3.session.Session:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Certificates of an authority of our own."""
-    from tests.servable_client.faulty_server import certificates
-
     return certificates(tmp_path_factory.mktemp("certificates"))
 
 

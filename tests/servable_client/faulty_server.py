@@ -44,6 +44,9 @@ _USES = (
 _SIGNS_CERTIFICATES = x509.KeyUsage(**{use: use == "key_cert_sign" for use in _USES})
 
 
+_Key = ec.EllipticCurvePrivateKey
+
+
 class Certificates(NamedTuple):
     authority: Path
     chain: Path
@@ -57,32 +60,21 @@ def certificates(folder: Path) -> Certificates:
     They have what RFC 5280 asks for, as Python 3.13 does by default (ssl.VERIFY_X509_STRICT).
     """
 
-    def signed(
-        name: str,
-        issuer: x509.Name,
-        key: ec.EllipticCurvePrivateKey,
-        by: ec.EllipticCurvePrivateKey,
-    ) -> bytes:
-        now = datetime.now(UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(_name(name))
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=by is key, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), False
-            )
-        )
-        if by is key:
-            builder = builder.add_extension(_SIGNS_CERTIFICATES, True)
-        else:
-            address = x509.IPAddress(ip_address("127.0.0.1"))
-            builder = builder.add_extension(x509.SubjectAlternativeName([address]), False)
+    def signed(name: str, issuer: x509.Name, key: _Key, by: _Key) -> bytes:
+        now, day = datetime.now(UTC).replace(tzinfo=None), timedelta(days=1)
+        serial, public = x509.random_serial_number(), key.public_key()
+        builder = x509.CertificateBuilder(issuer, _name(name), public, serial, now - day, now + day)
+        address = x509.IPAddress(ip_address("127.0.0.1"))
+        extensions: list[tuple[x509.ExtensionType, bool]] = [
+            (x509.BasicConstraints(ca=by is key, path_length=None), True),
+            (x509.SubjectKeyIdentifier.from_public_key(public), False),
+            (x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), False),
+            (_SIGNS_CERTIFICATES, True)
+            if by is key
+            else (x509.SubjectAlternativeName([address]), False),
+        ]
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical)
         return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def pair(name: str) -> tuple[bytes, bytes]:

@@ -134,13 +134,7 @@ def test_a_damaged_answer_is_a_bad_answer_and_nothing_else(data: Any) -> None:
         pass
 
 
-def test_an_answer_that_cannot_be_read_is_a_bad_answer() -> None:
-    for body in [
-        b'{"predictions": [{"a": 1}, {"b": 2}]}', b'{"outputs": [[1], [2, 3]]}',
-        b'{"outputs": [1, null]}', b'{"outputs": ["a", 1]}', b'{"outputs": [1], "outputs": [2]}',
-    ]:  # fmt: skip
-        with pytest.raises(BadAnswerError, match="cannot be read"):
-            decode("Application/JSON; q=1", body)
+def test_text_that_is_none_or_another_type_is_a_bad_answer() -> None:
     for order in "<>":
         body = encode("npy", {"x": np.array([0x7FFFFFFF] * 3, f"{order}u4")}, HERE)
         with pytest.raises(BadAnswerError, match="isn't valid Unicode"):
@@ -213,7 +207,6 @@ def test_bfloat16_is_sent_as_it_is() -> None:
 
 
 FORMS = ["protobuf", "npz", "json"]
-echo = FakeEndpoint(lambda **inputs: inputs)
 INTEGERS = st.one_of(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5),
     st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5),
@@ -223,10 +216,15 @@ INTEGERS = st.one_of(
 @quick
 @given(INTEGERS, st.sampled_from(FORMS))
 def test_integers_of_64_bits_in_lists_stay_exact(values: list[int], form: Any) -> None:
-    assert echo.predict(x=values, format=form)["x"].tolist() == values
+    assert identity.predict(x=values, format=form)["x"].tolist() == values
 
 
 @pytest.mark.parametrize("body", [
+    b'{"predictions": [{"a": 1}, {"b": 2}]}',
+    b'{"outputs": [[1], [2, 3]]}',
+    b'{"outputs": [1, null]}',
+    b'{"outputs": ["a", 1]}',
+    b'{"outputs": [1], "outputs": [2]}',
     b'{"outputs": [9007199254740993, 0.5]}',
     b'{"outputs": [18446744073709551616]}',
     b'{"outputs": [18446744073709551615, -1]}',
@@ -240,8 +238,8 @@ def test_integers_of_64_bits_in_lists_stay_exact(values: list[int], form: Any) -
     b'{"outputs": [1, [2]]}',
 ])  # fmt: skip
 def test_json_whose_values_no_array_holds_is_a_bad_answer(body: bytes) -> None:
-    with pytest.raises(BadAnswerError):
-        decode("application/json", body)
+    with pytest.raises(BadAnswerError, match="cannot be read"):
+        decode("Application/JSON; q=1", body)
 
 
 @pytest.mark.parametrize("values", [
@@ -269,21 +267,21 @@ def test_json_whose_values_no_array_holds_is_a_bad_answer(body: bytes) -> None:
 ], ids=repr)  # fmt: skip
 def test_what_would_change_is_refused_unsent(values: Any) -> None:
     for form in [*FORMS, None]:
-        before = len(echo.calls)
+        before = len(identity.calls)
         with pytest.raises(BadInputError):
-            echo.predict(x=values, format=form)
-        assert len(echo.calls) == before
+            identity.predict(x=values, format=form)
+        assert len(identity.calls) == before
 
 
 def test_what_no_tensor_holds_is_refused_with_what_to_do() -> None:
     with pytest.raises(BadInputError, match=r"x: holds a masked array.*pass x.filled"):
-        echo.predict(x=np.ma.masked_array([1.0], [False]))
+        identity.predict(x=np.ma.masked_array([1.0], [False]))
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
-        echo.predict(x="\ud800")
+        identity.predict(x="\ud800")
     cases: list[Any] = ["\ud800", 1, b"x"]
     for name in cases:
         with pytest.raises(BadInputError):
-            echo.predict({name: [1.0]})
+            identity.predict({name: [1.0]})
 
 
 def test_a_shape_without_values_arrives_or_is_refused() -> None:
@@ -291,21 +289,21 @@ def test_a_shape_without_values_arrives_or_is_refused() -> None:
         for shape in [(0, 3), (3, 0, 2)]:
             if form == "json":
                 with pytest.raises(BadInputError, match="JSON can't keep the shape"):
-                    echo.predict(x=np.zeros(shape), format=form)
+                    identity.predict(x=np.zeros(shape), format=form)
             else:
-                assert echo.predict(x=np.zeros(shape), format=form)["x"].shape == shape
+                assert identity.predict(x=np.zeros(shape), format=form)["x"].shape == shape
 
 
 def test_zeros_scalars_and_what_is_no_number_arrive() -> None:
     cases: list[Any] = ["protobuf", "json"]
     for form in cases:
-        assert echo.predict(x=["a\0", "b"], format=form)["x"].tolist() == [b"a\0", b"b"]
+        assert identity.predict(x=["a\0", "b"], format=form)["x"].tolist() == [b"a\0", b"b"]
     for form in FORMS:
-        found = echo.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
+        found = identity.predict(x=[np.nan, np.inf, -np.inf, -0.0], format=form)["x"]
         np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, -0.0])
         assert np.signbit(found[3])
     for form in FORMS:
-        assert echo.predict(x=np.float64(0.1), format=form)["x"].tolist() == 0.1
+        assert identity.predict(x=np.float64(0.1), format=form)["x"].tolist() == 0.1
 
 
 @pytest.mark.parametrize(
@@ -323,7 +321,7 @@ def test_what_no_header_carries_is_refused() -> None:
     for option in ["inference_id", "variant", "target_model"]:
         for text in ["a\r\nb", "\ud800", "☃"]:
             with pytest.raises(BadInputError, match="header"):
-                echo.predict(x=1.0, **{option: text})  # type: ignore[arg-type]
+                identity.predict(x=1.0, **{option: text})  # type: ignore[arg-type]
 
 
 PIECES: dict[str, tuple[list[Any], list[Any] | None]] = {

@@ -45,7 +45,7 @@ def test_arrays_go_in_and_come_out_over_a_kept_connection(connect: Connect, serv
     endpoint = connect()
     for _ in range(5):
         np.testing.assert_array_equal(endpoint.predict(x=X)["y"], X * 2)
-    assert server.connections == 1
+    assert len(server.connections) == 1
 
     def answer(received: Received) -> Reply:
         reply = doubled(received)
@@ -276,13 +276,12 @@ def test_arrays_go_in_and_come_out_at_every_address_serve_prints(server: Server)
 
 
 def test_model_and_trace_are_sent_as_through_sagemaker(server: Server) -> None:
-    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with Endpoint.local(server.url, model="m", version=2) as endpoint:
         endpoint.predict(x=X)
-        endpoint.predict(x=X, traceparent=parent)
+        endpoint.predict(x=X, traceparent=PARENT)
     named = "tfs-model-name=m,tfs-model-version=2"
     sent = [one.headers["x-amzn-sagemaker-custom-attributes"] for one in server.received]
-    assert sent == [named, f"{named},traceparent={parent}"]
+    assert sent == [named, f"{named},traceparent={PARENT}"]
 
 
 @pytest.mark.long

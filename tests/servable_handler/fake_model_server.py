@@ -6,13 +6,10 @@ image: pixels float32 [any, 2, 2, 1], size float32 [any].
 """
 
 import json
-import socket
-import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -21,6 +18,7 @@ import numpy as np
 
 from servable_tensors import wire
 from servable_tensors.tensors import to_array, to_proto
+from tests.http_stub import HttpStub, Response
 
 ECHOED = [n for n in range(1, 24) if n not in (20, 21)]
 SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
@@ -31,11 +29,13 @@ SIGNATURES: dict[str, dict[str, tuple[int, list[int] | None]]] = {
 }
 
 
-class FakeModelServer:
+class FakeModelServer(HttpStub):
     """`requests` holds what came, (method or path, bytes)."""
 
     def __init__(self, options: Mapping[str, int] = {}) -> None:
         """`options`: of gRPC's server."""
+        super().__init__(self._rest)
+        self.rest_port = self.server_port
         self._options = options
         self.requests: list[tuple[str, bytes]] = []
         self.delay_seconds = 0.0
@@ -47,16 +47,11 @@ class FakeModelServer:
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
         self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()
-        self._http = _HttpServer(("127.0.0.1", 0), type("Handler", (_Rest,), {"fake": self}))
-        self.rest_port = int(self._http.server_address[1])
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *failure: object) -> None:
         self._grpc.stop(None)
-        self._http.shutdown()
-        self._http.server_close()
-        self._http.close_connections()
+        super().__exit__()
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -69,15 +64,7 @@ class FakeModelServer:
         return {"TFS_GRPC_PORTS": str(self.grpc_port), "TFS_REST_PORTS": str(self.rest_port)}
 
     def context(self, **changed: Any) -> Any:
-        """What the container tells the handler of a request; attributes replace its defaults."""
-        told = {
-            "model_name": None, "model_version": None, "method": None,
-            "rest_uri": f"http://localhost:{self.rest_port}/v1/models/m:predict",
-            "grpc_port": str(self.grpc_port), "channel": None, "custom_attributes": None,
-            "request_content_type": "application/json", "accept_header": "application/json",
-            "content_length": None, "timeout": 20,
-        }  # fmt: skip
-        return SimpleNamespace(**{**told, **changed})
+        return build_context(self.rest_port, self.grpc_port, **changed)
 
     def grpc_answer(self, method: str, body: bytes, context: Any) -> bytes:
         if method == "GetModelStatus":
@@ -107,6 +94,10 @@ class FakeModelServer:
                 response.outputs[name].CopyFrom(tensor)
         return bytes(response.SerializeToString())
 
+    def _rest(self, handler: BaseHTTPRequestHandler, body: bytes) -> Response:
+        status, answer = self.rest_answers(handler.path, body)
+        return status, {}, answer
+
     def rest_answers(self, path: str, body: bytes) -> tuple[int, bytes]:
         self.requests.append((path, body))
         time.sleep(self.delay_seconds)
@@ -126,6 +117,18 @@ class FakeModelServer:
         except Exception as error:  # whatever a damaged body leads to
             return 400, json.dumps({"error": f"{type(error).__name__}"}).encode()
         return 200, json.dumps({"predictions" if key == "instances" else "outputs": sums}).encode()
+
+
+def build_context(rest_port: int, grpc_port: int, /, **changed: Any) -> Any:
+    """What the container tells the handler of a request; attributes replace its defaults."""
+    told = {
+        "model_name": None, "model_version": None, "method": None,
+        "rest_uri": f"http://localhost:{rest_port}/v1/models/m:predict",
+        "grpc_port": str(grpc_port), "channel": None, "custom_attributes": None,
+        "request_content_type": "application/json", "accept_header": "application/json",
+        "content_length": None, "timeout": 20,
+    }  # fmt: skip
+    return SimpleNamespace(**{**told, **changed})
 
 
 def metadata() -> Any:
@@ -156,43 +159,3 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(
             lambda body, context: self._fake.grpc_answer(method, body, context)
         )
-
-
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, *arguments: Any) -> None:
-        self._connections: list[socket.socket] = []
-        super().__init__(*arguments)
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        connection, address = super().get_request()
-        self._connections.append(connection)
-        return connection, address
-
-    def close_connections(self) -> None:
-        """End kept-alive connections too, as a process that ends does."""
-        for connection in self._connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-
-class _Rest(BaseHTTPRequestHandler):
-    fake: FakeModelServer
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-
-    def _do(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, answer = self.fake.rest_answers(self.path, body)
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-        self.wfile.flush()
-
-    do_GET = do_POST = _do
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing per request."""

@@ -66,3 +66,37 @@ def answering(*answers: bytes, last: bool = False) -> RawServer:
                 connection.shutdown(socket.SHUT_RDWR)
 
     return RawServer(serve)
+
+
+def answering_calls(*answers: bytes, first: bytes = b"") -> tuple[int, list[bytes]]:
+    """The port of an HTTP/2 server that says one of these to each call, and what it hears before each.
+
+    It says `first` to whoever connects, and nothing after the last answer. Nobody takes a second connection.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    heard: list[bytes] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            listener.close()
+            connection.settimeout(20)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with connection, connection.makefile("rb") as stream:
+                connection.sendall(first)
+                stream.read(24)  # the preface
+                for answer in answers:
+                    heard.append(b"")
+                    head = bytes(9)
+                    while not (
+                        head[3] in (0, 1) and head[4] & 1
+                    ):  # DATA or HEADERS that end a call
+                        if not (head := stream.read(9)):
+                            return
+                        heard[-1] += head + stream.read(int.from_bytes(head[:3], "big"))
+                    connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                stream.read()  # until the client has closed it
+
+    threading.Thread(target=serve, daemon=True).start()
+    return int(listener.getsockname()[1]), heard

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from servable_handler.request import convert_error
 from servable_tensors import TensorError, wire
 from servable_tensors.protobuf_walk import check_predict_request, has_named_model
 from servable_tensors.tensor_walk import count_packed_varints
-from servable_tensors.tensors import to_proto
 from servable_tensors.wire import iterate_fields
 
 
@@ -190,13 +188,3 @@ def test_whether_a_model_is_named_is_found_as_protobuf_reads_it() -> None:
     examples = {"example_list": {"examples": [b"\x0a\0"]}}
     body = wire.ClassificationRequest(model_spec={"name": "m"}, input=examples)
     assert has_named_model(body.SerializeToString()) is True
-
-
-SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
-TYPES = ["float32", "float64", "int8", "int64", "uint64", "bool", "complex64", "float16"]
-
-
-@pytest.mark.long
-@given(st.sampled_from(TYPES).flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
-def test_whatever_array_we_write_passes(array: Any) -> None:
-    check_predict_request(request(x=to_proto(array)))

@@ -4,10 +4,9 @@ import gzip
 import json
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from scripts import audit
 from tests.checkouts import ROOT, run_in
+from tests.http_stub import HttpStub, Response
 
 pytestmark = pytest.mark.long
 
@@ -75,32 +75,15 @@ class Database:
 def database() -> Iterator[Database]:
     state = Database()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            zipped = self.headers.get("content-encoding") == "gzip"
-            found = state.answer(self.path, gzip.decompress(body) if zipped else body)
-            said = json.dumps(found).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+    def respond(handler: BaseHTTPRequestHandler, body: bytes) -> Response:
+        zipped = handler.headers.get("content-encoding") == "gzip"
+        found = state.answer(handler.path, gzip.decompress(body) if zipped else body)
+        headers = {"content-type": "application/json"}
+        return 404 if found is None else 200, headers, json.dumps(found).encode()
 
-        do_GET = do_POST
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.address = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join()
+    with HttpStub(respond) as server:
+        state.address = server.url
+        yield state
 
 
 @pytest.fixture

@@ -224,8 +224,7 @@ def test_what_is_merged_serves_the_approved_version(repository: Repository) -> N
     (loaded,) = load(repository.folder, repository.folder / "environments")
     template = synthesise_endpoint(valid(loaded))
     account = repository.account
-    bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
-    account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+    account.bootstrap()
     assert account.deploy(template, "staging-endpoint") == "CREATE_COMPLETE"
     sagemaker = account.client("sagemaker")
     (model,) = sagemaker.list_models()["Models"]

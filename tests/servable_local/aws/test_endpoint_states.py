@@ -29,8 +29,12 @@ def case(tmp_path: Path) -> Case:
 def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
     assert case.events == [(STATE, "Creating"), (STATE, "InService")]
     assert case.routed(2) == ["", ""]
-    with pytest.raises(KeyError):
-        case.endpoint.choose_route("absent")
+    route = case.endpoint.choose_route(None)
+    assert route is not None
+    assert [each and each.name for each in (route.variant, route.shadow)] == ["primary", "shadow"]
+    for name in ("absent", "shadow"):
+        with pytest.raises(KeyError):
+            case.endpoint.choose_route(name)
     before = list(case.events)
     assert (case.after(60), case.events) == ("InService", before)
 

@@ -62,8 +62,7 @@ class Taken:
 
     def __init__(self, account: Account, adopted: Adopted) -> None:
         self.account, self.adopted = account, adopted
-        bootstrap = adopted.template["Parameters"]["BootstrapVersion"]["Default"]
-        account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+        account.bootstrap()
 
     def template(self, endpoint_name: str = NAME) -> dict[str, Any]:
         """The template of the file, with this endpoint.name."""

@@ -8,7 +8,7 @@ import pytest
 
 from servable.pin.command import PinError, read_approved_package
 from tests.servable_local.aws.boto_members import SCALING, scalable, tracking
-from tests.servable_local.aws.deployed_preset import IMAGE
+from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.verified import REGION, VerifiedKind, written
 

@@ -103,8 +103,7 @@ def first_template(*, protect: bool, stack: str) -> dict[str, Any]:
 
 def prepared(account: Account, template: dict[str, Any]) -> dict[str, Any]:
     """The template with an archive that is there, in an account that was bootstrapped."""
-    bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
-    account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String", Overwrite=True)
+    account.bootstrap()
     own = copy.deepcopy(template)
     for resource in own["Resources"].values():
         if resource["Type"] == "AWS::SageMaker::Model":

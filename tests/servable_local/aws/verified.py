@@ -72,8 +72,7 @@ class Deployed:
         )
         self.bucket = f"cdk-hnb659fds-assets-{account.number}-{REGION}"
         self.client("s3").create_bucket(Bucket=self.bucket)
-        version = "/cdk-bootstrap/hnb659fds/version"
-        self.client("ssm").put_parameter(Name=version, Value="30", Type="String")
+        account.bootstrap()
         self.publish()
         account.create_roles(loaded.environment)
         for stack in self.stacks():

@@ -17,7 +17,6 @@ from infra.catalog.limits import load_table
 from infra.parameters.environment import build_stack_name
 from infra.policy.execution_policy import build_policies
 from servable.permissions.command import collect_policy_inputs
-from servable.project import account as operations_account
 from servable.verify.deployed import read_stack
 from servable.verify.difference import Difference
 from servable.verify.endpoint import compare_endpoints
@@ -26,10 +25,9 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudformation import operations
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.local_aws import REGION, LocalAws
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.loopback import Loopback
 from tests.presets import environments, templates
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import Account
 
@@ -249,11 +247,11 @@ NAMES = sorted(environments()) if "EVERY_PRESET" in os.environ else [
 class Preset:
     """An environment in an account of its own: both its stacks, with the names that they have in AWS."""
 
-    def __init__(self, aws: LocalAws, launcher: Launcher, name: str) -> None:
-        self.account, self.loaded = Account(aws, launcher), environments()[name]
-        self.account.create_roles(self.loaded.environment)
-        self.account.bootstrap()
-        text = json.dumps(templates(name)).replace("111111111111", self.account.number)
+    def __init__(self, account: Account, name: str) -> None:
+        self.account, self.loaded = account, environments()[name]
+        account.create_roles(self.loaded.environment)
+        account.bootstrap()
+        text = json.dumps(templates(name)).replace("111111111111", account.number)
         self.templates = json.loads(text)
         for stack in sorted(self.templates):  # data, then endpoint
             assert self.deploy(stack) == "CREATE_COMPLETE", self.account.events(self.name(stack))
@@ -318,18 +316,15 @@ class Preset:
 
 
 @pytest.mark.parametrize("name", sorted(environments()))
-def test_what_is_live_is_the_template_s(name: str, embedded: LocalAws, launcher: Launcher) -> None:
-    preset = Preset(embedded, launcher, name)
-    here = operations_account.Account(
-        region=REGION, number=preset.account.number, aws=preset.account.aws
-    )
-    live = read_stack(here, preset.name("endpoint"))
+def test_what_is_live_is_the_template_s(name: str, account: Account) -> None:
+    preset = Preset(account, name)
+    live = read_stack(account.open(), preset.name("endpoint"))
     assert live is not None
     found = [*compare_endpoints(live)]
     if preset.loaded.environment.variants:
         found += compare_scaling(live)
     assert [str(one) for one in found if isinstance(one, Difference)] == []
-    made = [(kind, one.rpartition(":")[2]) for kind, one in preset.account.inventory()]
+    made = [(kind, one.rpartition(":")[2]) for kind, one in account.inventory()]
     for kind, key in (
         ("SageMaker::Endpoint", "EndpointName"),
         ("StepFunctions::StateMachine", "StateMachineName"),
@@ -341,11 +336,10 @@ def test_what_is_live_is_the_template_s(name: str, embedded: LocalAws, launcher:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_call_lies_outside(
-    name: str, embedded: LocalAws, launcher: Launcher, clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    name: str, account: Account, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = record(monkeypatch)
-    preset = Preset(embedded, launcher, name)
+    preset = Preset(account, name)
     with ThreadPoolExecutor() as pool:
         life = pool.submit(preset.live)
         while not life.done():

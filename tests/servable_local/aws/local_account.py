@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.parameters.environment import Environment
+from servable.project import account as operations_account
 from servable_local.aws.clock import TICK_SECONDS
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.local_aws import REGION, LocalAws
@@ -51,6 +52,15 @@ class Account:
 
     def client(self, service: str) -> Any:
         return self.aws.client(service, account=self.number)
+
+    def open(self) -> operations_account.Account:
+        """Return the account as the commands of Servable reach it, with clients of its own."""
+        return operations_account.Account(region=REGION, number=self.number, aws=self.aws)
+
+    def bootstrap(self) -> None:
+        """Put the parameter by which a template knows an account that `cdk bootstrap` prepared."""
+        version = {"Name": "/cdk-bootstrap/hnb659fds/version", "Value": "30", "Type": "String"}
+        self.client("ssm").put_parameter(**version, Overwrite=True)
 
     def create_roles(self, environment: Environment) -> None:
         """The roles that the file names: the account's owners have made them."""

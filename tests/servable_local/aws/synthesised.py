@@ -52,8 +52,7 @@ class DeployedNames:
 
     def __init__(self, account: Account, template: dict[str, Any]) -> None:
         self.account = account
-        bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
-        self.account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+        account.bootstrap()
         self.status = self.deploy(template)
 
     def deploy(self, template: dict[str, Any], *, wait: bool = True) -> str:

@@ -30,8 +30,6 @@ from servable.init.from_live import fetch_models, render_environment
 from servable.plan.command import plan
 from servable.plan.synthesis import synthesise_endpoint
 from servable.plan.template_changes import TemplateChange, list_changes
-from servable_local.aws.local_aws import LocalAws
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint, page_blocks
 from tests.servable_local.aws.local_account import Account
 
@@ -53,9 +51,9 @@ class Folder:
 
 
 @pytest.fixture(scope="module")
-def live(embedded: LocalAws, launcher: Launcher) -> LiveEndpoint:
+def live(accounts: Account) -> LiveEndpoint:
     """Scaled, with data capture, a secret among its variables; no test changes it."""
-    live = LiveEndpoint(Account(embedded, launcher))
+    live = LiveEndpoint(accounts.another())
     for name in ("capture", "own variables and a secret", "tracking"):
         LIVE[name](live)
     live.make()
@@ -63,10 +61,8 @@ def live(embedded: LocalAws, launcher: Launcher) -> LiveEndpoint:
 
 
 @pytest.fixture
-def folder(
-    tmp_path: Path, embedded: LocalAws, live: LiveEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> Folder:
-    for name, value in embedded.environment(account=live.account.number).items():
+def folder(tmp_path: Path, live: LiveEndpoint, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    for name, value in live.account.aws.environment(account=live.account.number).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     return Folder(tmp_path, live)
@@ -95,13 +91,13 @@ def test_init_writes_the_file_of_a_live_endpoint_without_secrets(folder: Folder)
 
 
 def test_a_multi_model_endpoint_is_written_with_its_models(
-    folder: Folder, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = LiveEndpoint(Account(embedded, launcher))
+    live = LiveEndpoint(account)
     for name in ("multi-model", "capture"):
         LIVE[name](live)
     live.make()
-    for name, value in embedded.environment(account=live.account.number).items():
+    for name, value in live.account.aws.environment(account=live.account.number).items():
         monkeypatch.setenv(name, value)
     several = Folder(folder.root, live)
     models, environments = several.root / "models", several.root / "environments"
@@ -185,13 +181,13 @@ class Adopted:
 
 @pytest.fixture(scope="module")
 def find_adopted(
-    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+    accounts: Account, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Adopted]:
     """Each endpoint is made once; tests ask several things of it."""
 
     @functools.cache
     def find(name: str) -> Adopted:
-        live = LiveEndpoint(Account(embedded, launcher))
+        live = LiveEndpoint(accounts.another())
         LIVE[name](live)
         live.make()
         return adopt(live.account, tmp_path_factory.mktemp("adopted"))
@@ -200,9 +196,9 @@ def find_adopted(
 
 
 def adopt(account: Account, root: Path) -> Adopted:
-    reads: Any = Reading(account)
-    snapshot = read_live_snapshot(reads, "endpoint", NAME)
-    result = fetch_models(convert_live_endpoint(snapshot), reads, root)
+    opened = account.open()
+    snapshot = read_live_snapshot(opened, "endpoint", NAME)
+    result = fetch_models(convert_live_endpoint(snapshot), opened, root)
     (root / "environments").mkdir()
     (root / "cdk.json").write_text("{}")
     text = render_environment(result, source=f"endpoint {NAME}")
@@ -213,17 +209,6 @@ def adopt(account: Account, root: Path) -> Adopted:
     with contextlib.redirect_stderr(io.StringIO()):
         template = synthesise_endpoint(loaded)
     return Adopted(snapshot, result, loaded, found, template)
-
-
-class Reading:
-    """The `Account` of servable, as far as reading goes, over an account of the local AWS."""
-
-    def __init__(self, account: Account) -> None:
-        self.number, self.region, self.client = account.number, "us-east-1", account.client
-
-    def iterate_items(self, service: str, operation: str, key: str, **parameters: Any) -> Any:
-        for page in self.client(service).get_paginator(operation).paginate(**parameters):
-            yield from page.get(key, [])
 
 
 @pytest.mark.parametrize("name", LIVE)

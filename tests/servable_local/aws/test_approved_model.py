@@ -4,12 +4,8 @@ import hashlib
 import json
 import os
 import stat
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +16,10 @@ from aws_cdk.assertions import Template
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_endpoint
 from stacks.pipeline_stack import add_pipelines
-from tests.checkouts import PATH, ROOT
+from tests.checkouts import PATH, ROOT, succeed_in
 from tests.conftest import valid
 from tests.pipelines.workflows import steps
+from tests.servable_client.runtime_server import Reply, Server
 from tests.servable_local.aws.live_endpoints import IMAGE, archive
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -48,18 +45,15 @@ instance_type = "ml.c5.xlarge"
 
 @dataclass
 class Repository:
-    """A repository and GitHub beside it: what its API was sent, and what the stand-in of gh was told."""
+    """A repository and GitHub's API beside it, and what the stand-in of gh was told."""
 
     account: Account
     folder: Path
-    requests: list[dict[str, Any]] = field(default_factory=list)
+    github: Server
 
     def git(self, *arguments: str) -> str:
         command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.com", *arguments]
-        ran = subprocess.run(
-            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=30
-        )
-        return ran.stdout
+        return succeed_in(self.folder, *command).stdout
 
     @property
     def told(self) -> list[str]:
@@ -74,8 +68,7 @@ class Repository:
         self.git("switch", "--quiet", "main")
         for step in steps(WORKFLOW):
             if not step.name.startswith("Install"):
-                command = ["bash", "-e", "-c", step.script]
-                subprocess.run(command, cwd=self.folder, env=variables, check=True, timeout=100)
+                succeed_in(self.folder, "bash", "-e", "-c", step.script, environment=variables)
 
     def proposed(self) -> str:
         """The environment's file on the branch of the pull request."""
@@ -86,14 +79,14 @@ class Repository:
 def repository(accounts: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     """After the second version was approved, and the workflow ran for that."""
     folder = tmp_path_factory.mktemp("approved")
-    made = Repository(accounts.another(), folder / "project")
-    _registered(made)
-    _committed(made)
-    with github(made) as url:
+    with Server(lambda received: Reply(204)) as github:
+        made = Repository(accounts.another(), folder / "project", github)
+        _registered(made)
+        _committed(made)
         made.account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
-        assert made.account.deploy(_trigger(made, url), "pipeline-staging") == "CREATE_COMPLETE"
+        assert made.account.deploy(_trigger(made), "pipeline-staging") == "CREATE_COMPLETE"
         _approve(made, 2)
-        made.run(json.loads(made.requests[0]["body"])["inputs"]["environment"])
+        made.run(json.loads(github.received[0].body)["inputs"]["environment"])
         yield made
 
 
@@ -130,30 +123,7 @@ def _committed(made: Repository) -> None:
     gh.chmod(stat.S_IRWXU)
 
 
-@contextmanager
-def github(made: Repository) -> Iterator[str]:
-    """GitHub's API on this computer, which keeps what it was sent."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            made.requests.append({"path": self.path, "headers": self.headers, "body": body})
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def _trigger(made: Repository, url: str) -> dict[str, Any]:
+def _trigger(made: Repository) -> dict[str, Any]:
     """The stack pipeline-staging without its roles for GitHub, whose provider the local AWS does not have."""
     app = cdk.App(
         outdir=str(made.folder.parent / "cdk.out"), builtin_cloud_formation_validation=False
@@ -163,7 +133,7 @@ def _trigger(made: Repository, url: str) -> dict[str, Any]:
     (stack,) = (each for each in app.node.children if isinstance(each, cdk.Stack))
     resources = dict(Template.from_stack(stack).to_json())["Resources"]
     kept = {name: each for name, each in resources.items() if name.startswith("Approvals")}
-    return dict(json.loads(json.dumps({"Resources": kept}).replace(GITHUB, url)))
+    return dict(json.loads(json.dumps({"Resources": kept}).replace(GITHUB, made.github.url)))
 
 
 def _approve(made: Repository, version: int, status: str = "Approved") -> None:
@@ -174,8 +144,8 @@ def _approve(made: Repository, version: int, status: str = "Approved") -> None:
 
 
 def test_an_approval_starts_the_workflow_with_the_token(repository: Repository) -> None:
-    sent = repository.requests[0]
-    assert (sent["path"], sent["headers"]["Authorization"], json.loads(sent["body"])) == (
+    sent = repository.github.received[0]
+    assert (sent.path, sent.headers["authorization"], json.loads(sent.body)) == (
         "/repos/me/mine/actions/workflows/approved-model.yml/dispatches",
         f"Bearer {TOKEN}",
         {"ref": "main", "inputs": {"environment": "staging"}},
@@ -185,18 +155,17 @@ def test_an_approval_starts_the_workflow_with_the_token(repository: Repository) 
     template = cloudformation.get_template(StackName="pipeline-staging")["TemplateBody"]
     assert TOKEN not in json.dumps(template)
 
-    before = len(repository.requests)
+    before = len(repository.github.received)
     _approve(repository, 1, "Rejected")
-    assert len(repository.requests) == before
+    assert len(repository.github.received) == before
 
 
 def test_a_renewed_token_is_sent_after_a_deployment_and_a_deleted_stack_leaves_nothing(
     repository: Repository, account: Account
 ) -> None:
-    made = Repository(account, repository.folder)
     secrets, sagemaker = account.client("secretsmanager"), account.client("sagemaker")
-    with github(made) as url:
-        text = json.dumps(_trigger(made, url))
+    with Server(lambda received: Reply(204)) as github:
+        text = json.dumps(_trigger(Repository(account, repository.folder, github)))
         for name in ("github", "renewed"):
             secrets.create_secret(Name=name, SecretString=f"token-{name}")
             template = json.loads(text.replace(":github:", f":{name}:"))
@@ -205,7 +174,7 @@ def test_a_renewed_token_is_sent_after_a_deployment_and_a_deleted_stack_leaves_n
         sagemaker.create_model_package(
             ModelPackageGroupName="ranker", ModelApprovalStatus="Approved",
             ModelPackageDescription="a version")  # fmt: skip
-    sent = [each["headers"]["Authorization"] for each in made.requests]
+    sent = [each.headers["authorization"] for each in github.received]
     assert sent == ["Bearer token-renewed"]
     assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
 
@@ -224,8 +193,7 @@ def test_what_is_merged_serves_the_approved_version(repository: Repository) -> N
     (loaded,) = load(repository.folder, repository.folder / "environments")
     template = synthesise_endpoint(valid(loaded))
     account = repository.account
-    bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
-    account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+    account.bootstrap()
     assert account.deploy(template, "staging-endpoint") == "CREATE_COMPLETE"
     sagemaker = account.client("sagemaker")
     (model,) = sagemaker.list_models()["Models"]

@@ -32,7 +32,7 @@ class Table:
 
     def __init__(self, account: LocalAccount, environment: Environment) -> None:
         self.environment = environment
-        self.account = Account(region=REGION, number=account.number, aws=account.aws)
+        self.account = account.open()
         self.bucket = f"tables-{account.number}"
         self.s3 = self.account.client("s3")
         self.s3.create_bucket(Bucket=self.bucket)

@@ -1,7 +1,6 @@
 """The real CDK CLI, with its default settings, against the local AWS."""
 
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -12,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import ACCOUNT, REGION, LocalAws, running
-from servable_local.aws.local_aws import bootstrap
+from tests.checkouts import PATH, bootstrapped, run_in, succeed_in
 from tests.servable_local.aws.inventory import inventory
 
-PROJECT = Path(__file__).resolve().parents[3]
-CDK = PROJECT / "node_modules" / ".bin" / "cdk"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 _APP = """
@@ -62,25 +59,18 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         f"open({str(folder / 'a')!r}, 'wb').write(b'packed')\nprint({str(folder / 'a')!r})\n"
     )
     command = [sys.executable, "app.py", str(folder), str(folder / "pack.py")]
-    quick = os.environ | {"CDK_VALIDATION": "false", "PATH": _path()}
-    subprocess.run(command, cwd=folder, check=True, env=quick)
+    quick = {**os.environ, "CDK_VALIDATION": "false", "PATH": PATH}
+    succeed_in(folder, *command, environment=quick)
     with running() as aws:
         yield _told(aws, folder)
 
 
-def _path() -> str:
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-
 def _told(aws: LocalAws, folder: Path) -> Story:
     story = Story({}, {})
-    environment = aws.environment_over(os.environ) | {"PATH": _path(), "CI": "true"}
+    environment = aws.environment_over(os.environ) | {"PATH": PATH, "CI": "true"}
 
     def cdk(name: str, *arguments: str) -> None:
-        command = [str(CDK), *arguments]
-        done = subprocess.run(
-            command, check=False, cwd=folder, env=environment, capture_output=True, text=True
-        )
+        done = run_in(folder, "cdk", *arguments, environment=environment, timeout_seconds=300)
         story.said[name] = done.stdout + done.stderr
         assert (done.returncode == 0) == (name != "failing"), f"{name}: {story.said[name]}"
         story.there[name] = inventory(aws)
@@ -92,7 +82,7 @@ def _told(aws: LocalAws, folder: Path) -> Story:
     bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
     story.archive = aws.client("s3").get_object(Bucket=bucket, Key="one.tar.gz")["Body"].read()
     cdk("destroy", "--app", "5", "destroy", "--force")
-    assert bootstrap(aws, account=ACCOUNT, region="eu-west-1", folder=PROJECT)
+    bootstrapped(aws, region="eu-west-1")
     began = time.monotonic()
     cdk("failing", "--app", "9", "deploy", *approve)
     story.seconds_of_failing = time.monotonic() - began

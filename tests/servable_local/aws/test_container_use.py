@@ -30,7 +30,6 @@ from servable_local.aws.sagemaker.published_metrics import (
     publish_utilization,
 )
 from servable_scaling.alarms.query import Metric
-from tests.servable_local.aws.boto_members import named
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
@@ -245,36 +244,6 @@ def test_requests_are_counted_with_their_latency(watched: Watched, container: St
         unit = "Microseconds" if name.endswith("Latency") else "None"
         assert {point["Unit"] for point in points} == {unit}
         assert [*of] == ["EndpointName", "VariantName"]
-
-
-def _data(watched: Watched, *queries: dict[str, Any]) -> list[list[float]]:
-    now, minute = watched.clock.now(), timedelta(minutes=1)
-    found = watched.account.client("cloudwatch").get_metric_data(
-        MetricDataQueries=queries, StartTime=now - 30 * minute, EndTime=now + minute,
-        ScanBy="TimestampAscending",
-    )  # fmt: skip
-    return [result["Values"] for result in found["MetricDataResults"]]
-
-
-def _sum(name: str, query_id: str, *, shown: bool = True) -> dict[str, Any]:
-    dimensions = named(EndpointName="ranker", VariantName="primary")
-    metric = {"Namespace": "AWS/SageMaker", "MetricName": name, "Dimensions": dimensions}
-    stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
-    return {"Id": query_id, "MetricStat": stat, "ReturnData": shown}
-
-
-def test_metric_data_comes_minute_by_minute_and_takes_math(
-    watched: Watched, container: StandIn
-) -> None:
-    watched.align()
-    watched.minutes(1, requests=2)
-    watched.ask(3)
-    container.status = 500
-    watched.ask()
-    assert _data(watched, _sum("Invocations", "m")) == [[2, 4]]
-    share = {"Id": "share", "Expression": "errors / all * 100"}
-    errors = _sum("Invocation5XXErrors", "errors", shown=False)
-    assert _data(watched, errors, _sum("Invocations", "all", shown=False), share) == [[0, 25]]
 
 
 NOON = datetime(2026, 11, 23, 12)

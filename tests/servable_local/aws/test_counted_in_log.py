@@ -1,4 +1,4 @@
-"""Lines as the container writes them are counted by the stack's filters, and alarm.
+"""Lines as the container writes them are counted by the stack's filters.
 
 Sources of the lines: NGINX's combined format (https://nginx.org/en/docs/http/ngx_http_log_module.html),
 which the image's nginx.conf.template asks for; Gunicorn itself, run here;
@@ -12,16 +12,13 @@ import signal
 import socket
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from infra.catalog.metrics import load_log_filters
 from servable_local.aws.moto_patches.log_patterns import compile_pattern
 from tests.servable_local.aws.boto_members import until
-from tests.servable_local.aws.watched_endpoint import Watched
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +55,6 @@ def _wait(log: Path, workers: int) -> int:
     return int(_BOOTED.findall(log.read_text())[workers - 1])
 
 
-GROUP = "/aws/sagemaker/Endpoints/ranker"
 LOADER = "2026-11-21 12:00:00.000000: I tensorflow_serving/core/loader_harness.cc:"
 RETRIER = (
     "2026-11-21 12:00:00.000000: E external/org_tensorflow/tensorflow_serving/util/retrier.cc:"
@@ -106,26 +102,3 @@ def test_gunicorns_own_lines_are_counted(tmp_path: Path) -> None:
     """A worker that is too busy to end after its timeout is killed for that, a second later."""
     found = [counter for line in gunicorn_log(tmp_path) for counter in counters(line)]
     assert found == ["WorkerTimeouts", "KilledWorkers", "KilledWorkers"]
-
-
-def test_refusals_in_the_log_alarm_after_their_minutes_and_recover(
-    watched: Watched, watching_template: dict[str, Any]
-) -> None:
-    assert watched.account.deploy(watching_template) == "CREATE_COMPLETE"
-    logs, place = watched.account.client("logs"), {"logStreamName": "primary/i-1"}
-    logs.create_log_stream(logGroupName=GROUP, **place)
-    watched.align()
-
-    def minute(*lines: str) -> str:
-        now = watched.clock.now() + timedelta(seconds=1)
-        at = round((now - type(now)(1970, 1, 1)).total_seconds() * 1000)
-        events = [{"timestamp": at, "message": line} for line in lines]
-        logs.put_log_events(logGroupName=GROUP, logEvents=events, **place)
-        watched.clock.advance(minutes=1)
-        return watched.state("ranker-queue-refused")
-
-    for _ in range(3):  # as many good minutes as the alarm looks back
-        minute(access(200))
-    states = [minute(access(200), *[access(429)] * refused) for refused in (11, 11, 11, 0)]
-    assert states == ["OK", "OK", "ALARM", "OK"]
-    assert [minute(*[access(503)] * 10) for _ in range(4)][-1] == "OK"

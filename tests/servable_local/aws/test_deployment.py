@@ -13,7 +13,7 @@ from servable_local.aws import lifecycle
 from servable_local.aws.local_aws import BootstrapError, bootstrap, find_template
 from servable_local.aws.server import Server
 from tests.servable_local.aws.deployed_templates import TARGET, alarm, get, resource, role, serving
-from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.local_account import Account
 
 
 def test_what_cannot_be_made_fails_by_name(account: Account) -> None:
@@ -29,30 +29,6 @@ def test_what_cannot_be_made_fails_by_name(account: Account) -> None:
     ]:
         account.deploy({"Resources": {name: one}}, f"of-{name}")
         assert problem in account.reason(name, "CREATE_FAILED", f"of-{name}")
-
-
-def test_a_role_with_a_fixed_name_is_changed_in_place(account: Account) -> None:
-    def bounded(boundary: str | None) -> Any:
-        more = {"PermissionsBoundary": boundary} if boundary else {}
-        trust = json.loads(TRUST)
-        one = resource("IAM::Role", RoleName="fixed", AssumeRolePolicyDocument=trust, **more)
-        account.deploy({"Resources": {"Role": one}})
-        found = account.client("iam").get_role(RoleName="fixed")["Role"]
-        return found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
-
-    arns = [f"arn:aws:iam::aws:policy/{name}Access" for name in ("ReadOnly", "PowerUser")]
-    assert [bounded(one) for one in (*arns, None)] == [*arns, None]
-
-
-@pytest.mark.long
-def test_a_scaled_variants_instance_type_cannot_be_changed(account: Account) -> None:
-    template = serving(account.put_archive(b"a"))
-    account.deploy(template)
-    account.scale(least=1, most=2)
-    variants = template["Resources"]["Config"]["Properties"]["ProductionVariants"]
-    variants[0]["InstanceType"] = "ml.g5.xlarge"
-    account.deploy(template)
-    assert "must be deregistered as scalable targets" in account.reason("Endpoint", "UPDATE_FAILED")
 
 
 def test_a_stack_is_of_its_region_alone(account: Account) -> None:

@@ -37,21 +37,6 @@ def test_an_endpoint_is_as_its_template_declares_it(account: Account) -> None:
     assert found == wanted
 
 
-def test_a_role_that_sagemaker_may_not_assume_fails_by_name(account: Account) -> None:
-    arn = "arn:aws:sagemaker:*:{}:endpoint/ranker"
-    for change in (
-        {"Principal": {"Service": "lambda.amazonaws.com"}},
-        {"Condition": {"ArnLike": {"aws:SourceArn": arn}}},
-    ):
-        account = account.another()
-        text = json.dumps(change).replace("{}", account.number)
-        template = serving(account.put_archive(b"a"))
-        trust = template["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"]
-        trust["Statement"][0] |= json.loads(text)
-        account.deploy(template)
-        assert "Could not assume role" in account.reason("Model", "CREATE_FAILED")
-
-
 def test_an_update_makes_the_new_before_it_removes_the_old(
     account: Account, launcher: Launcher
 ) -> None:
@@ -69,13 +54,6 @@ def test_an_update_makes_the_new_before_it_removes_the_old(
     assert launcher.serving(old) == []
     account.delete()
     assert launcher.serving(new) == []
-
-
-def test_a_failed_creation_says_why_and_leaves_nothing(account: Account) -> None:
-    assert account.deploy(serving(account.put_archive(b"BROKEN"))) == "ROLLBACK_COMPLETE"
-    reason = account.reason("Endpoint", "CREATE_FAILED")
-    assert reason == "The container did not answer its ping within 60 s."
-    assert [kind for kind, _ in account.inventory()] == ["AWS::S3::Bucket"]
 
 
 def test_a_failed_update_leaves_what_was_there_serving_all_the_time(account: Account) -> None:

@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.described import (
     resolve_image,
 )
 from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, STATE
-from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
+from tests.servable_local.aws.endpoint_case import CANARY, Case, blue_green
 
 
 @pytest.fixture
@@ -29,8 +29,12 @@ def case(tmp_path: Path) -> Case:
 def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
     assert case.events == [(STATE, "Creating"), (STATE, "InService")]
     assert case.routed(2) == ["", ""]
-    with pytest.raises(KeyError):
-        case.endpoint.choose_route("absent")
+    route = case.endpoint.choose_route(None)
+    assert route is not None
+    assert [each and each.name for each in (route.variant, route.shadow)] == ["primary", "shadow"]
+    for name in ("absent", "shadow"):
+        with pytest.raises(KeyError):
+            case.endpoint.choose_route(name)
     before = list(case.events)
     assert (case.after(60), case.events) == ("InService", before)
 
@@ -41,8 +45,6 @@ def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Pa
     case.created()
     assert (case.endpoint.status, case.endpoint.failure) == ("Failed", "no model")
     assert case.events[-1] == (STATE, "Failed")
-    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
-        case.endpoint.scale({"primary": 1})
 
     case = Case(tmp_path)
     case.error = ZeroDivisionError("x")
@@ -60,25 +62,15 @@ def test_before_anything_serves_nothing_is_routed_or_left(tmp_path: Path) -> Non
     assert (case.endpoint.fleet, case.endpoint.status) == (None, "Creating")
 
 
-# --- what is refused while something is in progress
-def test_an_endpoint_in_progress_takes_no_change(case: Case) -> None:
-    case.update(blue_green(ALL_AT_ONCE))
-    refused = pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"')
-    with refused:
-        case.update()
-    with refused:
-        case.endpoint.delete(lambda: None)
-    with refused:
-        case.endpoint.scale({"primary": 1})
-
-
+# --- updates
 def test_an_update_bakes_and_ends_once(case: Case) -> None:
     case.update(blue_green(CANARY))
+    with pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"'):
+        case.endpoint.delete(lambda: None)
     assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
     stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
     assert case.events[2:] == [*stage, (STATE, "InService")]
 
-    # --- updates
     case = case.another()
     case.update()
     shown = case.endpoint.status, case.endpoint.config["EndpointConfigName"]

@@ -1,5 +1,6 @@
-"""No call of a deployment, an update, a rollback or a deletion lies outside the generated policies."""
+"""Presets live as their templates say, and no call of their lives lies outside the generated policies."""
 
+import copy
 import fnmatch
 import json
 import os
@@ -16,15 +17,19 @@ from infra.catalog.limits import load_table
 from infra.parameters.environment import build_stack_name
 from infra.policy.execution_policy import build_policies
 from servable.permissions.command import collect_policy_inputs
+from servable.verify.deployed import read_stack
+from servable.verify.difference import Difference
+from servable.verify.endpoint import compare_endpoints
+from servable.verify.scaling import compare_scaling
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudformation import operations
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.local_aws import REGION, LocalAws
+from servable_local.aws.local_aws import REGION
 from servable_local.aws.loopback import Loopback
 from tests.presets import environments, templates
-from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.deployed_preset import Preset
+from tests.servable_local.aws.deployed_templates import IMAGE
+from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
 Context = Mapping[str, str]
@@ -239,20 +244,53 @@ NAMES = sorted(environments()) if "EVERY_PRESET" in os.environ else [
 ]  # fmt: skip
 
 
-class Named(Preset):
-    """Its stacks have the names that they have in AWS."""
+class Preset:
+    """An environment in an account of its own: both its stacks, with the names that they have in AWS."""
 
-    def __init__(self, aws: LocalAws, launcher: Launcher, name: str) -> None:
-        self._loaded = environments()[name]
-        super().__init__(aws, launcher, name)
+    def __init__(self, account: Account, name: str) -> None:
+        self.account, self.loaded = account, environments()[name]
+        account.create_roles(self.loaded.environment)
+        account.bootstrap()
+        text = json.dumps(templates(name)).replace("111111111111", account.number)
+        self.templates = json.loads(text)
+        for stack in sorted(self.templates):  # data, then endpoint
+            assert self.deploy(stack) == "CREATE_COMPLETE", self.account.events(self.name(stack))
 
-    def _name(self, stack: str) -> str:
-        return build_stack_name(self._loaded.name, self._loaded.environment, stack)
+    def name(self, stack: str) -> str:
+        return build_stack_name(self.loaded.name, self.loaded.environment, stack)
+
+    def deploy(self, stack: str = "endpoint") -> str:
+        template = copy.deepcopy(self.templates[stack])
+        for name, one in template["Resources"].items():
+            if one["Type"] == "AWS::SageMaker::Model":
+                self._fill(name, one["Properties"]["PrimaryContainer"])
+        return self.account.deploy(template, self.name(stack))
+
+    def _fill(self, name: str, container: dict[str, Any]) -> None:
+        """Put what stands in for the model's data where the template then says."""
+        if container.get("Mode") == "MultiModel":
+            url = self.account.put_archive(b"a model", f"{name}/berlin.tar.gz")
+            container["ModelDataUrl"] = url.removesuffix("berlin.tar.gz")
+        elif "ModelDataSource" in container:
+            url = self.account.put_archive(b"a model", f"{name}/1/model.pb")
+            container["ModelDataSource"]["S3DataSource"]["S3Uri"] = url.removesuffix("1/model.pb")
+        else:
+            url = self.account.put_archive(b"a model", f"{name}.tar.gz")
+            if "ModelPackageName" in container:
+                package = self.account.register_version({"Image": IMAGE, "ModelDataUrl": url})
+                container["ModelPackageName"] = package
+            else:
+                container["ModelDataUrl"] = url
+
+    def resources(self, kind: str) -> list[dict[str, Any]]:
+        """Their properties, as the endpoint's template has them."""
+        resources = self.templates["endpoint"]["Resources"].values()
+        return [one["Properties"] for one in resources if one["Type"] == f"AWS::{kind}"]
 
     def documents(self) -> list[dict[str, Any]]:
         """The policies for this environment, in the account and region that it is deployed to."""
-        number, owner = self.account.number, self._loaded.environment.account
-        own = replace(collect_policy_inputs(self._loaded), account=number, region=REGION)
+        number, owner = self.account.number, self.loaded.environment.account
+        own = replace(collect_policy_inputs(self.loaded), account=number, region=REGION)
         text = json.dumps(build_policies([own])).replace(f":{owner}:", f":{number}:")
         found: list[dict[str, Any]] = json.loads(text)
         return found
@@ -261,33 +299,47 @@ class Named(Preset):
         """An update in place, one that replaces the fleet, one that is taken back, and the deletion."""
 
         def change(kind: str, name: str, value: str) -> None:
-            for properties in self.resources(f"AWS::{kind}"):
+            for properties in self.resources(kind):
                 properties[name] = value
 
         change("CloudWatch::Alarm", "AlarmDescription", "changed")
         change("IAM::Role", "Description", "changed")
         change("SNS::Topic", "DisplayName", "changed")
-        for config in self.resources("AWS::SageMaker::EndpointConfig"):
+        for config in self.resources("SageMaker::EndpointConfig"):
             config["ProductionVariants"][0]["ContainerStartupHealthCheckTimeoutInSeconds"] = 3600
         assert self.deploy() == "UPDATE_COMPLETE"
         change("SSM::Parameter", "Value", "")  # which Parameter Store refuses
         change("CloudWatch::Alarm", "AlarmDescription", "changed again")
         assert self.deploy() == "UPDATE_ROLLBACK_COMPLETE"
-        for stack in ("endpoint", "data"):
-            if stack in self.templates:
-                self.account.delete(self._name(stack))
+        for stack in sorted(self.templates, reverse=True):
+            self.account.delete(self.name(stack))
+
+
+@pytest.mark.parametrize("name", sorted(environments()))
+def test_what_is_live_is_the_template_s(name: str, account: Account) -> None:
+    preset = Preset(account, name)
+    live = read_stack(account.open(), preset.name("endpoint"))
+    assert live is not None
+    found = [*compare_endpoints(live)]
+    if preset.loaded.environment.variants:
+        found += compare_scaling(live)
+    assert [str(one) for one in found if isinstance(one, Difference)] == []
+    made = [(kind, one.rpartition(":")[2]) for kind, one in account.inventory()]
+    for kind, key in (
+        ("SageMaker::Endpoint", "EndpointName"),
+        ("StepFunctions::StateMachine", "StateMachineName"),
+        ("Scheduler::Schedule", "Name"),
+    ):
+        names = [name for each, name in made if each == f"AWS::{kind}"]
+        assert names == sorted(one[key] for one in preset.resources(kind))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_call_lies_outside(
-    name: str,
-    embedded: LocalAws,
-    launcher: Launcher,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, account: Account, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = record(monkeypatch)
-    preset = Named(embedded, launcher, name)
+    preset = Preset(account, name)
     with ThreadPoolExecutor() as pool:
         life = pool.submit(preset.live)
         while not life.done():

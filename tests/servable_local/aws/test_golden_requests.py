@@ -14,25 +14,20 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from infra.constructs.rollout.golden_sender import CODE
 from infra.functions import golden_sender
 from infra.functions.golden_sender import UnsentError, send
-from infra.parameters.loading import load
 from servable.plan.synthesis import synthesise_endpoint
 from servable_local.aws.clock import ManualClock
 from tests.checkouts import ROOT
-from tests.conftest import valid
 from tests.servable_local.aws.boto_members import named
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.synthesised import DeployedNames
+from tests.servable_local.aws.synthesised import DeployedNames, environment
 from tests.servable_local.aws.test_guarded_update import Update
 
 pytestmark = pytest.mark.long
 
-FOLDER = ROOT / "examples" / "updates"
-
 
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
-    given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
-    (one,) = [loaded for loaded in load(ROOT, FOLDER, given) if loaded.name == "canary"]
-    return synthesise_endpoint(valid(one))
+    given = {"rollout.golden_requests.per_minute": "4", **overrides}
+    return synthesise_endpoint(environment("canary", given))
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +156,7 @@ def test_the_template_has_the_alarm_and_permission(templates: list[dict[str, Any
     statements = [one for each in documents for one in each if actions[1] in one["Action"]]
     both = [f"{arn}Updates-Canary", f"{arn}updates-canary"]
     assert [statement["Resource"] for statement in statements] == [both] * 2
-    (without,) = (loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear")
-    assert of_kind(synthesise_endpoint(valid(without)), "AWS::Lambda::Function") == {}
+    assert of_kind(synthesise_endpoint(environment("linear")), "AWS::Lambda::Function") == {}
 
 
 class Refusing:

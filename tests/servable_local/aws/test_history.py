@@ -21,7 +21,6 @@ from model_packaging.refusal import PackagingError
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, list_deployments
 from servable.history.restoring import RestoredFile, build_restored_file, replace_file
-from servable.project import account as operations_account
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.servable_local.aws.deployed_templates import resource
@@ -42,9 +41,7 @@ class Past:
         self.account, self.project = account, project
         self.file = project / "environments" / "prod.toml"
         self.file.write_text(TEXT.replace("111111111111", account.number))
-        self.asked = operations_account.Account(
-            region="us-east-1", number=account.number, aws=account.aws
-        )
+        self.asked = account.open()
 
     def loaded(self) -> ValidFile:
         (found,) = load(self.project, self.project / "environments")

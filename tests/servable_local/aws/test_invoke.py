@@ -16,6 +16,7 @@ from servable_local.aws.sagemaker.stored_invocations import LONGEST_SHOWN, Queue
 from tests.servable_local.aws.boto_members import named, until
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.local_account import Queue as Inbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
 
@@ -90,9 +91,13 @@ class Queue:
     def __init__(self, account: Account) -> None:
         self.account, self.bucket = account, f"archives-{account.number}"
         template, uri = serving(account.put_archive(b"a")), f"s3://{self.bucket}"
-        paths = {"S3OutputPath": f"{uri}/answers", "S3FailurePath": f"{uri}/failures"}
+        sns, self._inbox = account.client("sns"), Inbox(account)
+        topic = sns.create_topic(Name="results")["TopicArn"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=self._inbox.arn)
+        output = {"S3OutputPath": f"{uri}/answers", "S3FailurePath": f"{uri}/failures",
+                  "NotificationConfig": {"SuccessTopic": topic, "ErrorTopic": topic}}  # fmt: skip
         config = template["Resources"]["Config"]["Properties"]
-        config["AsyncInferenceConfig"] = {"OutputConfig": paths}
+        config["AsyncInferenceConfig"] = {"OutputConfig": output}
         assert account.deploy(template) == "CREATE_COMPLETE"
         account.client("s3").put_object(Bucket=self.bucket, Key="in/1", Body=b"1,2")
 
@@ -106,6 +111,12 @@ class Queue:
         wait = {"Delay": 0.01, "MaxAttempts": 3000}
         s3.get_waiter("object_exists").wait(Bucket=self.bucket, Key=key, WaiterConfig=wait)
         return bytes(s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+
+    def told(self, answer: dict[str, Any]) -> str:
+        """The status that a message to the topic has for a request."""
+        mine = f'"inferenceId": "{answer["InferenceId"]}"'
+        (body,) = self._inbox.receive(1, lambda body: mine in body["Message"])
+        return str(json.loads(body["Message"])["invocationStatus"])
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +145,7 @@ def test_an_asynchronous_request_reaches_the_container_or_is_refused(
     assert (received["body"], received["path"]) == ("1,2", "/invocations")
     assert (headers["content-type"], headers["accept"]) == ("text/csv", "a/b")
     assert headers["x-amzn-sagemaker-custom-attributes"] == "tier=gold"
+    assert queue.told(answer) == "Completed"
     answer = queue.submit("", Body=b"3,4", ContentType="text/csv")
     assert json.loads(queue.read(answer["OutputLocation"]))["body"] == "3,4"
 
@@ -147,8 +159,10 @@ def test_an_asynchronous_request_reaches_the_container_or_is_refused(
 
 
 def test_what_cannot_be_downloaded_is_counted(queue: Queue) -> None:
-    failure = queue.read(queue.submit("in/absent")["FailureLocation"])
+    answer = queue.submit("in/absent")
+    failure = queue.read(answer["FailureLocation"])
     assert failure.startswith(b"Failed to download input from s3://")
+    assert queue.told(answer) == "Failed"
     assert Watched(queue.account).statistic("RequestDownloadFailures", "Sum") == 1
 
 

@@ -34,10 +34,6 @@ from tests.servable_local.aws.local_account import Account as LocalAccount
 MODEL = "ranker-2026-11-20-10-15-00"
 
 
-def reads(account: LocalAccount) -> Account:
-    return Account(region="us-east-1", number=account.number, aws=account.aws)
-
-
 def made(account: LocalAccount, *cases: str, body: bytes = ARCHIVE) -> LiveEndpoint:
     live = LiveEndpoint(account, body)
     for case in cases:
@@ -49,7 +45,7 @@ def made(account: LocalAccount, *cases: str, body: bytes = ARCHIVE) -> LiveEndpo
 def snapshot(
     account: LocalAccount, kind: str = "endpoint", name: str = NAME, **how: bool
 ) -> LiveSnapshot:
-    return read_live_snapshot(reads(account), kind, name, **how)
+    return read_live_snapshot(account.open(), kind, name, **how)
 
 
 def lose(account: Account, service: str, operation: str) -> None:
@@ -163,7 +159,7 @@ def test_a_package_its_archive_and_the_stack_of_a_role_are_read(account: LocalAc
 
 def test_what_cannot_be_read_is_noted_or_ends_the_adoption(account: LocalAccount) -> None:
     made(account)
-    owner, unread = reads(account), set[str]()
+    owner, unread = account.open(), set[str]()
     for service, operation, what in [
         ("cloudwatch", "DescribeAlarms", "alarms"),
         ("logs", "DescribeLogGroups", "log group"),

@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ from botocore.exceptions import ClientError
 
 from servable_local.aws import ACCOUNT, REGION, LocalAws, down, up
 from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
+from tests.checkouts import ROOT, Ran, run_in
 from tests.servable_local.aws.local_account import Account
 
 OTHER_ACCOUNT = "222222222222"
@@ -175,27 +175,6 @@ def test_what_is_signed_for_one_path_does_not_move_the_clock(embedded: LocalAws)
     assert (embedded.now() - before).total_seconds() < 3600
 
 
-def test_no_answer_has_a_header_for_pages(embedded: LocalAws) -> None:
-    """Of an object whose bucket allows every page to read it, and with its signature."""
-    s3, where = embedded.client("s3"), {"Bucket": "readable", "Key": "key"}
-    s3.create_bucket(Bucket="readable")
-    rule = {"AllowedOrigins": ["*"], "AllowedMethods": ["GET", "PUT"], "AllowedHeaders": ["*"]}
-    s3.put_bucket_cors(Bucket="readable", CORSConfiguration={"CORSRules": [rule]})
-    s3.put_object(**where, Body=b"content")
-    parts = urlsplit(s3.generate_presigned_url("get_object", Params=where))
-    origin, asks = {"Origin": "https://evil.example"}, {"Access_Control_Request_Method": "GET"}
-    requests: list[tuple[str, dict[str, str], int]] = [
-        ("GET", {}, 200),
-        ("GET", origin, 403),
-        ("OPTIONS", asks, 403),
-        ("OPTIONS", origin | asks, 403),
-        ("GET", {"Host": "evil.example"}, 403),
-    ]
-    for method, headers, status in requests:
-        found, answered = plain(embedded, method, f"{parts.path}?{parts.query}", **headers)
-        assert (found, [one for one in answered if "access-control" in one]) == (status, [])
-
-
 @pytest.fixture(scope="module")
 def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """As `servable local up` leaves it, over what an earlier release left readable by everybody."""
@@ -248,15 +227,12 @@ print(urllib.request.urlopen(url).read())
     assert ran.stdout == "b'content'\n", ran.stderr
 
 
-def _cli(aws: LocalAws, *words: str) -> "subprocess.CompletedProcess[str]":
+def _cli(aws: LocalAws, *words: str) -> Ran:
     command = Path(sys.executable).parent / "aws"
     if not command.exists():
         pytest.skip("the AWS CLI is not installed here")
     return _run(aws, str(command), *words)
 
 
-def _run(aws: LocalAws, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment, given = aws.environment_over(os.environ), "content"
-    return subprocess.run(
-        words, env=environment, input=given, capture_output=True, text=True, check=False
-    )
+def _run(aws: LocalAws, *words: str) -> Ran:
+    return run_in(ROOT, *words, environment=aws.environment_over(os.environ), given="content")

@@ -4,12 +4,7 @@ The pages send what a page can send: what deploys, one request after another, an
 """
 
 import json
-import os
-import tempfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +12,10 @@ import pytest
 from servable_local.aws import ACCOUNT, LocalAws
 from servable_local.aws.local_aws import REGION
 from servable_local.aws.server import Server
+from tests.chromium import chromium
+from tests.servable_handler.raw_server import answering
 from tests.servable_local.aws.inventory import inventory
 
-webdriver = pytest.importorskip("selenium.webdriver")
-CHROMIUM = Path("/usr/bin/chromium")
-DRIVER = Path("/usr/bin/chromedriver")
 REBOUND = "evil.example"
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
@@ -92,53 +86,22 @@ const wait = (promise, ms) => Promise.race([
 """
 
 
-class _Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", "22")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><body/>")
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def page() -> Iterator[int]:
     """The port of a site of somebody else."""
-    site = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = threading.Thread(target=site.serve_forever, daemon=True)
-    thread.start()
-    yield site.server_address[1]
-    site.shutdown()
-    thread.join()
-    site.server_close()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 22\r\n\r\n"
+    with answering(head + b"<!doctype html><body/>") as site:
+        yield site.port
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium for which evil.example is this computer."""
-    if not (CHROMIUM.exists() and DRIVER.exists()):
-        if os.environ.get("REQUIRE_CHROMIUM") == "1":
-            pytest.fail(f"{CHROMIUM} and {DRIVER} are required here, and are not there")
-        pytest.skip("Chromium and its driver are not installed: apt-get install chromium-driver")
-    with tempfile.TemporaryDirectory(prefix="servable-chromium-") as folder:
-        options = webdriver.ChromeOptions()
-        options.binary_location = str(CHROMIUM)
-        others = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost"
-        for option in (
-            "headless=new", "no-sandbox", "disable-dev-shm-usage", "no-proxy-server",
-            f"host-resolver-rules=MAP {REBOUND} 127.0.0.1,{others}", f"user-data-dir={folder}",
-        ):  # fmt: skip
-            options.add_argument(f"--{option}")
-        service = webdriver.ChromeService(executable_path=str(DRIVER))
-        driver = webdriver.Chrome(options=options, service=service)
+    others = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost"
+    options = ("--no-proxy-server", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1,{others}")
+    with chromium(*options, logs="browser") as driver:
         driver.set_script_timeout(150)
-        try:
-            yield driver
-        finally:
-            driver.quit()
+        yield driver
 
 
 Answers = list[tuple[str, list[tuple[str, str]]]]

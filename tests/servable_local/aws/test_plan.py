@@ -19,13 +19,10 @@ from servable.plan.live import read_live_state
 from servable.plan.plan import DeployPlan, add_old_stack, build_plan
 from servable.plan.synthesis import synthesise_endpoint
 from servable.project.environments import Project
-from servable_local.aws.clock import ManualClock
-from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _list_plan_reads
 from tests.checkouts import ROOT
 from tests.conftest import valid
 from tests.servable.test_check_against import git
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
@@ -39,13 +36,9 @@ OTHER_SETTING = {"variants.primary.container.tfs_processes": "2"}
 class Live:
     """environments/staging.toml in an account of its own."""
 
-    def __init__(self, account: Account, clock: ManualClock) -> None:
-        self.account = account
-        self.clock = clock
-        self.client = account.client
-        self.client("ssm").put_parameter(
-            Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String"
-        )
+    def __init__(self, account: Account) -> None:
+        self.account, self.client, self.clock = account, account.client, account.launcher.clock
+        account.bootstrap()
         self.archive = account.put_archive(b"an archive")
 
     def loaded(self, overrides: dict[str, str]) -> ValidFile:
@@ -111,9 +104,9 @@ class Live:
 
 
 @pytest.fixture(scope="module")
-def deployed(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
+def deployed(accounts: Account) -> Live:
     """As the file is; no test of these changes it."""
-    made = Live(Account(embedded, launcher), clock)
+    made = Live(accounts.another())
     assert made.deploy() == "CREATE_COMPLETE"
     return made
 
@@ -221,9 +214,9 @@ def test_a_renamed_service_fails_at_the_name_that_the_plan_says_is_taken(
 
 
 def test_what_is_not_there_is_created_unless_an_earlier_endpoint_left_its_log_group(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock
+    account: Account,
 ) -> None:
-    made = Live(Account(embedded, launcher), clock)
+    made = Live(account)
     made.client("logs").create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{ENDPOINT}")
     refused = made.plan()
     assert (refused.verdict, made.deploy()) == ("refused", "ROLLBACK_COMPLETE")
@@ -269,10 +262,8 @@ def test_each_change_of_the_file_has_its_plan(deployed: Live) -> None:
     assert (plan.verdict, plan.deploys) == ("refused", [])
 
 
-def test_two_deploys_change_the_type_that_one_cannot(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> None:
-    made = Live(Account(embedded, launcher), clock)
+def test_two_deploys_change_the_type_that_one_cannot(account: Account) -> None:
+    made = Live(account)
     made.deploy()
     made.scale(3)
     before = made.described()["EndpointConfigName"]
@@ -303,11 +294,9 @@ def test_two_deploys_change_the_type_that_one_cannot(
     assert made.live_type() == "ml.c5.4xlarge"
 
 
-def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock
-) -> None:
+def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(account: Account) -> None:
     """A protected environment whose first deployment failed, as `cdk deploy` leaves it."""
-    locked = Live(Account(embedded, launcher), clock)
+    locked = Live(account)
     locked.archive = locked.account.put_archive(b"BROKEN", "broken.tar.gz")
     assert locked.deploy(**PROTECTED) == "ROLLBACK_COMPLETE"
     cloudformation = locked.client("cloudformation")

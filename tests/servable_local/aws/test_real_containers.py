@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws import LocalAws, running
+from tests.checkouts import ROOT, succeed_in
 from tests.conformance.archives import MODELS, VARIABLES, plain
 from tests.servable_handler.endpoints import packed
 from tests.servable_local.aws.boto_members import until
@@ -120,8 +120,7 @@ def test_the_sdk_asks_an_endpoint_as_javascript_s_does_and_updates_it_to_inferen
     endpoint = created_endpoint(session, "before")
     assert asked(endpoint) == ANSWER
     ask = ["node", "-e", JAVASCRIPT, "before", ROWS.decode()]
-    environment = aws.environment_over(os.environ)
-    ran = subprocess.run(ask, capture_output=True, text=True, env=environment, check=True)
+    ran = succeed_in(ROOT, *ask, environment=aws.environment_over(os.environ))
     assert json.loads(ran.stdout) == ANSWER
 
     endpoint.endpoint_config_name = "after"

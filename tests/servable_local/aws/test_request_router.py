@@ -40,7 +40,8 @@ def answered(
 
     def services(given: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         seen.update(given)
-        start_response("200 OK", [("Access-Control-Allow-Origin", "*"), ("ETag", "a")])
+        of_pages = [("Access-Control-Allow-Origin", "*"), ("access-control-expose-headers", "b")]
+        start_response("200 OK", [*of_pages, ("ETag", "a")])
         return [b"answer"]
 
     controls: Any = None
@@ -85,7 +86,9 @@ def test_a_failure_of_a_service_is_a_501_that_names_the_operation(tmp_path: Any)
     assert b"failed on /bucket/key: KeyError: '&lt;absent&gt;'" in answer.body
 
 
-def test_a_request_has_its_account_and_length(tmp_path: Any) -> None:
+def test_a_request_has_its_account_and_length_and_its_answer_nothing_for_pages(
+    tmp_path: Any,
+) -> None:
     assert answered(Unsigned().in_header(), tmp_path).headers == {"ETag": "a"}
     sent = Unsigned().in_header()
     assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"

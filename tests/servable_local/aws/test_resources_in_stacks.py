@@ -11,9 +11,8 @@ import jmespath  # type: ignore[import-untyped]
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.resources.workflows import _build_code
-from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.boto_members import tagged as tags
 from tests.servable_local.aws.deployed_templates import allow, get, only_tls, ref, resource
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -34,10 +33,6 @@ def declare(resources: dict[str, tuple[str, Any]], **values: Any) -> dict[str, A
         "Resources": {name: resource(kind, **given) for name, (kind, given) in resources.items()},
         "Outputs": {name: {"Value": value} for name, value in outputs.items()},
     }
-
-
-def tags(**given: str) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in given.items()]
 
 
 def template(number: str, changed: bool) -> dict[str, Any]:
@@ -326,8 +321,8 @@ class Lives:
 
 
 @pytest.fixture(scope="module")
-def lives(embedded: LocalAws, launcher: Launcher) -> Lives:
-    return Lives(Account(embedded, launcher))
+def lives(accounts: Account) -> Lives:
+    return Lives(accounts.another())
 
 
 def test_the_stack_lives_and_its_resources_keep_their_identity(lives: Lives) -> None:

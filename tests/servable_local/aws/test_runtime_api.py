@@ -178,6 +178,8 @@ def test_a_shadow_is_asked_and_measured(case: Case) -> None:
     names, metric = ("primary", "shadow"), "Invocation5XXErrors"
     assert [case.samples(metric, VariantName=name).total for name in names] == [0, 1]
     assert case.samples("OverheadLatency", VariantName="shadow").total == 0
+    case.shadow.error = ConnectionResetError("reset")
+    assert case.invoke()[2] == b"answer"
 
 
 # --- many models

@@ -3,6 +3,7 @@
 Minutes of tracking policies rest on the alarms that were seen on AWS (3 of 3, 15 of 15).
 """
 
+import json
 from typing import Any
 
 import pytest
@@ -304,10 +305,17 @@ def test_models_and_configurations_are_listed_and_need_a_role(served: Account) -
     create, role = sagemaker.create_model, f"arn:aws:iam::{served.number}:role/absent"
     message = refused(create, ModelName="m", ExecutionRoleArn=role)
     assert message == "You must provide either PrimaryContainer or Containers."
-    trust = TRUST.replace("sagemaker.", "lambda.")
-    other = served.client("iam").create_role(RoleName="other", AssumeRolePolicyDocument=trust)
     model = {"ModelName": "m", "PrimaryContainer": {"Image": "i"}}
-    for arn in (role, other["Role"]["Arn"]):
+    arn = f"arn:aws:sagemaker:*:{served.number}:endpoint/ranker"
+    condition = json.dumps({"ArnLike": {"aws:SourceArn": arn}})
+    trusts = {
+        "lambda": TRUST.replace("sagemaker.", "lambda."),
+        "endpoint": TRUST.replace('"Action"', f'"Condition": {condition}, "Action"'),
+    }
+    for name, trust in trusts.items():
+        served.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    for name in ("absent", *trusts):
+        arn = f"arn:aws:iam::{served.number}:role/{name}"
         message = refused(create, ExecutionRoleArn=arn, **model)
         assert message.startswith(f"Could not assume role {arn}.")
 

@@ -1,15 +1,14 @@
 """The local AWS is started, found and ended: by processes that stand in for its own, which takes 2 s."""
 
-import http.server
 import importlib.util
 import itertools
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from servable_local.aws.lifecycle import (
 )
 from servable_local.aws.local_aws import LocalAws
 from servable_local.container import ports
+from tests.servable_handler.raw_server import RawServer
 from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.test_own_process import holder
 
@@ -40,22 +40,14 @@ def health() -> Iterator[tuple[str, dict[str, Any]]]:
     """A server that answers for a local AWS: its address, and the answer, which tests change."""
     answer: dict[str, Any] = {}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    def serve(connection: socket.socket) -> None:
+        while connection.recv(1 << 16):
             body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(head + body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", answer
-        server.shutdown()
+    with RawServer(serve) as server:
+        yield f"http://127.0.0.1:{server.port}", answer
 
 
 @pytest.fixture

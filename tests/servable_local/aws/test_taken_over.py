@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.boto_members import until
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint, page_blocks
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_adoption import Adopted, adopt
@@ -62,8 +60,7 @@ class Taken:
 
     def __init__(self, account: Account, adopted: Adopted) -> None:
         self.account, self.adopted = account, adopted
-        bootstrap = adopted.template["Parameters"]["BootstrapVersion"]["Default"]
-        account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+        account.bootstrap()
 
     def template(self, endpoint_name: str = NAME) -> dict[str, Any]:
         """The template of the file, with this endpoint.name."""
@@ -112,18 +109,18 @@ def commands(heading: str, operation: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(f"aws {operation}")]
 
 
-def live_endpoint(embedded: LocalAws, launcher: Launcher) -> LiveEndpoint:
-    live = LiveEndpoint(Account(embedded, launcher))
+def live_endpoint(account: Account) -> LiveEndpoint:
+    live = LiveEndpoint(account)
     live.container["Environment"] = {"FEATURES": "v2"}
     live.variant["InitialInstanceCount"] = 2
     return live
 
 
 @pytest.fixture
-def taken(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> Taken:
-    live = live_endpoint(embedded, launcher)
+def taken(account: Account, tmp_path: Path) -> Taken:
+    live = live_endpoint(account)
     live.make()
-    return Taken(live.account, adopt(live.account, tmp_path))
+    return Taken(account, adopt(account, tmp_path))
 
 
 def test_a_new_endpoint_beside_the_old_one_fails_no_request(taken: Taken) -> None:
@@ -177,11 +174,11 @@ def test_an_import_and_the_deploy_after_it_fail_no_request_and_change_nothing(ta
     assert (after["CreationTime"], counts) == (before["CreationTime"], [2])
 
 
-def test_scaling_is_deregistered(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> None:
-    live = live_endpoint(embedded, launcher)
+def test_scaling_is_deregistered(account: Account, tmp_path: Path) -> None:
+    live = live_endpoint(account)
     LIVE["tracking"](live)
     live.make()
-    taken = Taken(live.account, adopt(live.account, tmp_path))
+    taken = Taken(account, adopt(account, tmp_path))
     imported(taken)
     (command,) = commands("Import it", "application-autoscaling")
     taken.aws(command)

@@ -31,8 +31,7 @@ from servable.measured.temporary import (
     read_live_variant,
     remove_resource,
 )
-from servable.project import account as operations_account
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, run_in
 from tests.conftest import VALID
 from tests.servable_local.aws.boto_members import until
 from tests.servable_local.aws.deployed_templates import serving
@@ -199,8 +198,7 @@ def test_a_throttled_and_a_lost_call_leave_no_endpoint(client: Any, live: LiveVa
 
 def test_the_live_endpoint_is_asked_signed(account: Account, environment: Any) -> None:
     told = environment(VALID, **{"eu-west-1": "us-east-1", "111111111111": account.number})
-    where = operations_account.Account(region="us-east-1", number=account.number, aws=account.aws)
-    reached = prepare_deployed_target(told, where, variant=None)
+    reached = prepare_deployed_target(told, account.open(), variant=None)
     wanted = (f"{account.aws.url}/endpoints/ranker/invocations", "us-east-1")
     assert (reached.target.url, reached.target.signing_region) == wanted
 
@@ -230,9 +228,7 @@ def test_servable_load_makes_one_loads_it_and_deletes_it(
     told = account.aws.environment(account=account.number)
     words = [sys.executable, "-m", "servable", *f"{command} {more}".split()]
     variables = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        words, cwd=project, env=variables, capture_output=True, text=True, check=False, timeout=100
-    )
+    ran = run_in(project, *words, environment=variables)
     assert ran.stdout, ran.stderr
     (step,) = json.loads(ran.stdout)["steps"]
     assert (step["failed"], temporary(client)) == (0, []), ran.stderr

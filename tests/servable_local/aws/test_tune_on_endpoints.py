@@ -25,7 +25,6 @@ from servable.measured.temporary import (
     TemporaryEndpoints,
     read_live_variant,
 )
-from servable.project import account as operations_account
 from servable.tune.command import tune
 from servable.tune.container_space import build_machines
 from servable.tune.run import Run, TuneOptions, TuneProgress
@@ -72,13 +71,10 @@ Made = Callable[..., TemporaryTrials]
 @pytest.fixture
 def run(account: Account, prod: ValidFile) -> Run:
     (placement,) = list_placements(prod.environment)
-    where = operations_account.Account(
-        region=prod.environment.region, number=account.number, aws=account.aws
-    )
     only, types = ("gunicorn_workers",), ("ml.c5.2xlarge",)
     options = TuneOptions(
-        bodies=[], body_names=(), only=only, instance_types=types, account=where, most_ms=5000.0,
-        dollars=5.0,
+        bodies=[], body_names=(), only=only, instance_types=types, account=account.open(),
+        most_ms=5000.0, dollars=5.0,
     )  # fmt: skip
     silent = Mock(spec=TuneProgress)
     return Run(prod, placement, options, silent)

@@ -11,12 +11,15 @@ import aws_cdk as cdk
 import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
+from infra.parameters.loading import load
 from servable_local.aws.clock import TICK_SECONDS, ManualClock
 from stacks.pipeline_stack import _list_reads
+from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.servable_local.aws.boto_members import SCALING, scalable
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.verified import GOLDEN, Project, Verified
+from tests.servable_local.aws.verified import GOLDEN, TEXT, Deployed, Written
 
 pytestmark = pytest.mark.long
 
@@ -24,40 +27,43 @@ TARGET = scalable()
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return Project(tmp_path_factory.mktemp("verified"))
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    folder = tmp_path_factory.mktemp("verified")
+    (folder / "prod.toml").write_text(TEXT)
+    (found,) = load(ROOT, folder)
+    return Written(valid(found))
 
 
 @pytest.fixture(autouse=True)
-def answers_again(launcher: Launcher, written: Project) -> Iterator[None]:
+def answers_again(launcher: Launcher, written: Written) -> Iterator[None]:
     """Containers of all deployments have one archive: what a test does to them ends with it."""
     yield
-    for one in launcher.serving(written.archive):
+    for one in launcher.serving(written.archives["ranker"][1]):
         one.seconds, one.answer = 0.0, (GOLDEN / "answer-rows.json").read_bytes()
 
 
 @pytest.fixture
-def deployed(account: Account, written: Project) -> Verified:
-    return Verified(account, written)
+def deployed(account: Account, written: Written) -> Deployed:
+    return Deployed(account, written)
 
 
 @pytest.fixture(scope="module")
-def untouched(accounts: Account, written: Project) -> Verified:
+def untouched(accounts: Account, written: Written) -> Deployed:
     """For tests that change nothing."""
-    return Verified(accounts.another(), written)
+    return Deployed(accounts.another(), written)
 
 
-def test_a_fresh_deployment_is_as_deployed(untouched: Verified) -> None:
+def test_a_fresh_deployment_is_as_deployed(untouched: Deployed) -> None:
     assert [str(difference) for difference in untouched.report().differences] == []
     assert (untouched.report().summary, untouched.report().verdict) == ("as deployed", "holds")
 
 
-def weigh(deployed: Verified, **change: Any) -> None:
+def weigh(deployed: Deployed, **change: Any) -> None:
     variant = change.pop("variant", "fixed")
     deployed.account.change_capacities("ranker", VariantName=variant, **change)
 
 
-def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
+def put_alarm(deployed: Deployed, name: str, **changes: Any) -> None:
     cloudwatch = deployed.client("cloudwatch")
     (found,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
     asked = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
@@ -65,7 +71,7 @@ def put_alarm(deployed: Verified, name: str, **changes: Any) -> None:
     cloudwatch.put_metric_alarm(**{**kept, **changes})
 
 
-def by_hand(deployed: Verified) -> None:
+def by_hand(deployed: Deployed) -> None:
     """Another model in one variant, another type in the other, and no capture."""
     sagemaker = deployed.client("sagemaker")
     config = deployed.config()
@@ -82,7 +88,7 @@ def by_hand(deployed: Verified) -> None:
     sagemaker.update_endpoint(EndpointName="ranker", EndpointConfigName="by-hand")
 
 
-def widen(deployed: Verified) -> None:
+def widen(deployed: Deployed) -> None:
     """Give every role everything, by an inline and an attached policy."""
     iam = deployed.client("iam")
     statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
@@ -94,7 +100,7 @@ def widen(deployed: Verified) -> None:
         iam.put_role_policy(**name, PolicyName="wider", PolicyDocument=everything)
 
 
-def drift(deployed: Verified) -> None:
+def drift(deployed: Deployed) -> None:
     """One of each kind, in what is live."""
     weigh(deployed, DesiredWeight=5.0, DesiredInstanceCount=3)
     weigh(deployed, variant="primary", DesiredInstanceCount=9)
@@ -114,11 +120,11 @@ def drift(deployed: Verified) -> None:
         kept = {name: policy[name] for name in ("PolicyName", "PolicyType")}
         changed = {tracked: policy[tracked] | {"DisableScaleIn": True}}
         scaling.put_scaling_policy(**TARGET, **kept, **changed)
-    deployed.put(deployed.key, b"another")
+    deployed.put(deployed.keys["ranker"], b"another")
     deployed.client("logs").put_retention_policy(**GROUP, retentionInDays=1)
     answer = json.loads((GOLDEN / "answer-rows.json").read_text())
     answer["predictions"][0] = 0.999
-    for one in deployed.launcher.serving(deployed.project.archive):
+    for one in deployed.launcher.serving(deployed.written.archives["ranker"][1]):
         one.answer = json.dumps(answer).encode()
     for subscription in sns.list_subscriptions()["Subscriptions"]:
         sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
@@ -140,14 +146,14 @@ def drift(deployed: Verified) -> None:
         deployed.client("kms").disable_key(KeyId=key["KeyId"])
 
 
-def removal(deployed: Verified) -> None:
+def removal(deployed: Deployed) -> None:
     deployed.client(SCALING).deregister_scalable_target(**TARGET)
-    deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.key)
+    deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.keys["ranker"])
     deployed.account.delete_endpoint("ranker")
     deployed.client("logs").delete_retention_policy(**GROUP)
 
 
-def failed_update(deployed: Verified) -> None:
+def failed_update(deployed: Deployed) -> None:
     main = deployed.main()
     deployed.put("b.tar.gz", b"BROKEN")
     for resource in main.template["Resources"].values():
@@ -157,7 +163,7 @@ def failed_update(deployed: Verified) -> None:
     deployed.deploy(main)
 
 
-def overridden(deployed: Verified) -> None:
+def overridden(deployed: Deployed) -> None:
     main = deployed.main()
     main.template["Metadata"] = {"Overrides": {"variants.primary.max_instances": "5"}}
     for resource in main.template["Resources"].values():
@@ -167,7 +173,7 @@ def overridden(deployed: Verified) -> None:
 
 
 GROUP = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
-PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
+PLANTED: list[tuple[Callable[[Deployed], None], str, str, str]] = [
     (by_hand, "silent rollback", "ranker", "EndpointConfigName"),
     (by_hand, "endpoint configuration", "ranker", "ProductionVariants[fixed].InstanceType"),
     (by_hand, "data capture", "ranker", "EnableCapture"),
@@ -211,7 +217,7 @@ PLANTED: list[tuple[Callable[[Verified], None], str, str, str]] = [
     "plant", [by_hand, drift, removal, failed_update, overridden], ids=lambda plant: plant.__name__
 )
 def test_every_planted_difference_is_named(
-    deployed: Verified, plant: Callable[[Verified], None]
+    deployed: Deployed, plant: Callable[[Deployed], None]
 ) -> None:
     plant(deployed)
     found = deployed.report().differences
@@ -225,7 +231,7 @@ def test_every_planted_difference_is_named(
         assert "did not answer its ping" in found[0].remedy
 
 
-def follow(deployed: Verified, remedy: str) -> None:
+def follow(deployed: Deployed, remedy: str) -> None:
     """Run the AWS CLI's command in a remedy with boto3."""
     command = remedy[remedy.index("`aws ") + 1 : remedy.rindex("`")]
     _, service, operation, *options = shlex.split(command)
@@ -253,7 +259,7 @@ def read_option(shape: Any, value: str) -> Any:
     return value if shape.type_name == "string" else json.loads(value)
 
 
-def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualClock) -> None:
+def test_the_printed_commands_undo_changes(deployed: Deployed, clock: ManualClock) -> None:
     cloudwatch = deployed.client("cloudwatch")
 
     def alarms(*kinds: str) -> list[str]:
@@ -280,7 +286,7 @@ def test_the_printed_commands_undo_changes(deployed: Verified, clock: ManualCloc
 
 
 def test_what_is_meant_or_scalings_own_is_no_difference_but_that_nothing_is_deployed(
-    deployed: Verified,
+    deployed: Deployed,
 ) -> None:
     weigh(deployed, variant="primary", DesiredInstanceCount=4)  # within its bounds
     assert deployed.report().differences == []
@@ -292,8 +298,8 @@ def test_what_is_meant_or_scalings_own_is_no_difference_but_that_nothing_is_depl
     assert [difference.kind for difference in deployed.report().differences] == ["not deployed"] * 2
 
 
-def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
-    for one in deployed.launcher.serving(deployed.project.archive):
+def ask_slowly(deployed: Deployed, clock: ManualClock, minutes: int) -> None:
+    for one in deployed.launcher.serving(deployed.written.archives["ranker"][1]):
         one.seconds = 0.25
     for _ in range(minutes):
         invoke, to = deployed.client("sagemaker-runtime").invoke_endpoint, "primary"
@@ -301,7 +307,7 @@ def ask_slowly(deployed: Verified, clock: ManualClock, minutes: int) -> None:
         clock.advance(minutes=1)
 
 
-def test_slow_minutes_are_a_difference(deployed: Verified, clock: ManualClock) -> None:
+def test_slow_minutes_are_a_difference(deployed: Deployed, clock: ManualClock) -> None:
     ask_slowly(deployed, clock, minutes=1)
     report = deployed.report()
     assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
@@ -323,7 +329,7 @@ ACTIONS = {
 }
 
 
-def test_a_pipelines_role_suffices_to_verify(untouched: Verified, written: Project) -> None:
+def test_a_pipelines_role_suffices_to_verify(untouched: Deployed, written: Written) -> None:
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:

@@ -8,27 +8,27 @@ import pytest
 
 from servable.pin.command import PinError, read_approved_package
 from tests.servable_local.aws.boto_members import SCALING, scalable, tracking
-from tests.servable_local.aws.deployed_preset import IMAGE
+from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import Account
-from tests.servable_local.aws.verified import REGION, VerifiedKind, written
+from tests.servable_local.aws.verified import REGION, Deployed, written
 
 pytestmark = pytest.mark.long
 
-Plant = Callable[[VerifiedKind], None]
+Plant = Callable[[Deployed], None]
 
 
-def target(deployed: VerifiedKind, counts: str = "InstanceCount") -> dict[str, str]:
+def target(deployed: Deployed, counts: str = "InstanceCount") -> dict[str, str]:
     resource = f"endpoint/{deployed.endpoint}/variant/primary"
     return scalable(counts=counts) | {"ResourceId": resource}
 
 
-def more_memory(deployed: VerifiedKind) -> None:
+def more_memory(deployed: Deployed) -> None:
     config = deployed.config()
     config["ProductionVariants"][0]["ServerlessConfig"]["MemorySizeInMB"] = 6144
     deployed.replace_config(config)
 
 
-def other_schedule(deployed: VerifiedKind) -> None:
+def other_schedule(deployed: Deployed) -> None:
     scaling, where = deployed.client(SCALING), target(deployed, "ProvisionedConcurrency")
     scaling.delete_scheduled_action(ScheduledActionName="Scheduled0", **where)
     mine = {"Schedule": "rate(1 day)", "ScalableTargetAction": {"MaxCapacity": 3}}
@@ -39,19 +39,19 @@ def other_schedule(deployed: VerifiedKind) -> None:
     deployed.replace_config(config)
 
 
-def heavier_shadow(deployed: VerifiedKind) -> None:
+def heavier_shadow(deployed: Deployed) -> None:
     change = {"VariantName": "next", "DesiredWeight": 1.0, "DesiredInstanceCount": 3}
     deployed.account.change_capacities(deployed.endpoint, **change)
     deployed.client("cloudwatch").delete_alarms(AlarmNames=[f"{deployed.endpoint}-next-5xx"])
 
 
-def no_shadow(deployed: VerifiedKind) -> None:
+def no_shadow(deployed: Deployed) -> None:
     config = deployed.config()
     del config["ShadowProductionVariants"]
     deployed.replace_config(config)
 
 
-def another_queue(deployed: VerifiedKind) -> None:
+def another_queue(deployed: Deployed) -> None:
     config = deployed.config()
     config["AsyncInferenceConfig"]["ClientConfig"]["MaxConcurrentInvocationsPerInstance"] = 9
     config["AsyncInferenceConfig"]["OutputConfig"]["NotificationConfig"].pop("ErrorTopic")
@@ -70,7 +70,7 @@ def another_queue(deployed: VerifiedKind) -> None:
             s3.delete_bucket_encryption(Bucket=name)
 
 
-def other_models(deployed: VerifiedKind) -> None:
+def other_models(deployed: Deployed) -> None:
     deployed.put(deployed.keys["berlin"], b"another")
     deployed.client("s3").delete_object(Bucket=deployed.bucket, Key=deployed.keys["paris"])
     mine = {"PolicyName": "mine", "PolicyType": "TargetTrackingScaling", **target(deployed)}
@@ -116,7 +116,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
 def test_a_fresh_deployment_has_no_difference_and_every_planted_one_is_named(
     account: Account, tmp_path: Path, kind: str
 ) -> None:
-    deployed = VerifiedKind(account, written(tmp_path, kind, GOLDEN[kind]))
+    deployed = Deployed(account, written(tmp_path, kind, GOLDEN[kind]))
     report = deployed.report()
     assert [str(difference) for difference in report.differences] == []
     assert not [note for note in report.notes if "golden" in note]
@@ -134,7 +134,7 @@ def test_where_the_first_type_is_not_to_be_had_the_next_serves_and_is_freed_firs
 ) -> None:
     types = ("ml.c5.xlarge", "ml.c5d.xlarge", "ml.m5.xlarge")
     loaded = written(tmp_path, "instance-pools", ("ranker",))
-    deployed = VerifiedKind(account, loaded, types[0])
+    deployed = Deployed(account, loaded, types[0])
 
     def counts() -> list[int]:
         described = deployed.client("sagemaker").describe_endpoint(EndpointName=deployed.endpoint)
@@ -170,7 +170,7 @@ def real(text: str) -> str:
     return text.replace("a" * 64, hashlib.sha256(BODY).hexdigest()).replace("ranker/7", "ranker/1")
 
 
-class VerifiedArtifact(VerifiedKind):
+class VerifiedArtifact(Deployed):
     """What another one has packed, and registered, is there before the deployment."""
 
     def publish(self) -> None:

@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -14,16 +13,12 @@ from typing import Any
 import pytest
 
 from infra.parameters.loading import load
-from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import StackResource
-from servable_local.aws.local_aws import LocalAws
 from servable_local.aws.resources.resource_type import ResourceError, ResourceType
-from servable_local.aws.server import Server
-from tests.checkouts import ROOT
+from tests.checkouts import ROOT, succeed_in
 from tests.conftest import valid
 from tests.presets import synthesised, templates
-from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import FLAGS
 from tests.servable_local.aws.local_account import TRUST, Account
 from tests.servable_local.aws.synthesised import DeployedNames
@@ -32,14 +27,11 @@ from tests.servable_local.aws.watched_endpoint import Watched
 pytestmark = pytest.mark.long
 
 
-def test_a_stack_holds_its_template_once_and_leaves_nothing(
-    embedded: LocalAws, launcher: Launcher
-) -> None:
+def test_a_stack_holds_its_template_once_and_leaves_nothing(account: Account) -> None:
     template = copy.deepcopy(templates("environments/prod")["endpoint"])
     for one in template["Resources"].values():
         one["Properties"].pop("DeploymentConfig", None)  # whose updates take their time
-    deployed = DeployedNames(Account(embedded, launcher), template)
-    account = deployed.account
+    deployed = DeployedNames(account, template)
 
     def kinds() -> Counter[str]:
         return Counter(kind for kind, _ in account.inventory())
@@ -58,9 +50,9 @@ OLD = json.loads(Path(__file__).with_name("template_of_3221d2d4.json").read_text
 
 
 def test_one_deployment_over_an_old_stack_replaces_the_fleet_and_nothing_else(
-    embedded: LocalAws, launcher: Launcher, clock: ManualClock, server: Server
+    account: Account,
 ) -> None:
-    deployed = DeployedNames(Account(embedded, launcher), OLD)
+    deployed = DeployedNames(account, OLD)
     assert deployed.status == "CREATE_COMPLETE"
     sagemaker, cfn = map(deployed.account.client, ("sagemaker", "cloudformation"))
 
@@ -103,8 +95,7 @@ def first_template(*, protect: bool, stack: str) -> dict[str, Any]:
 
 def prepared(account: Account, template: dict[str, Any]) -> dict[str, Any]:
     """The template with an archive that is there, in an account that was bootstrapped."""
-    bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
-    account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String", Overwrite=True)
+    account.bootstrap()
     own = copy.deepcopy(template)
     for resource in own["Resources"].values():
         if resource["Type"] == "AWS::SageMaker::Model":
@@ -117,18 +108,13 @@ def prepared(account: Account, template: dict[str, Any]) -> dict[str, Any]:
     ("protect", "stack"), [(False, "endpoint"), (True, "endpoint"), (False, "data")]
 )
 def test_a_first_deployment_that_fails_leaves_nothing_and_the_next_one_works(
-    protect: bool,
-    stack: str,
-    embedded: LocalAws,
-    launcher: Launcher,
-    monkeypatch: pytest.MonkeyPatch,
+    protect: bool, stack: str, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the types in the template every third fails, and the last, which takes back all of the others.
 
     Each failure is of a stack that the failure before it left, as `cdk deploy` finds it: it deletes a
     stack in ROLLBACK_COMPLETE and creates it again.
     """
-    account = Account(embedded, launcher)
     asked = prepared(account, first_template(protect=protect, stack=stack))
     types = {one["Type"]: name for name, one in asked["Resources"].items()}
     # Protection is the endpoint's: before it a protected stack fails as any other.
@@ -164,14 +150,8 @@ def test_the_secure_base_has_its_keys_network_and_roles(account: Account, tmp_pa
     for file in [*(ROOT / "environments").glob("*base.toml"), ROOT / "scripts/secure/cpu.toml"]:
         shutil.copy(file, environments)
     context = json.dumps({**FLAGS, "environments": str(environments)})
-    subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env={**os.environ, "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context},
-        check=True,
-        capture_output=True,
-        timeout=100,
-    )
+    variables = {**os.environ, "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context}
+    succeed_in(ROOT, sys.executable, "app.py", environment=variables)
     iam, sagemaker = account.client("iam"), account.client("sagemaker")
     iam.create_role(RoleName="web", AssumeRolePolicyDocument=TRUST)  # which the file names
     for file in sorted((out / "assembly-cpu").glob("*.template.json")):  # data, then endpoint

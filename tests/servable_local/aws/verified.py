@@ -1,21 +1,19 @@
 """Environments deployed whole without the CLI, to be verified: one with everything, and from examples."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.environment import build_stack_name
 from infra.parameters.loading import ValidFile, load
 from servable.package.package import pack_models
 from servable.plan.synthesis import SynthesisedStack, synthesise_stacks
-from servable.project import account as operations_account
 from servable.verify.command import compare_stacks
 from servable.verify.difference import Report
 from tests.checkouts import ROOT
 from tests.conftest import valid
-from tests.presets import synthesised
 from tests.servable_local.aws.local_account import Account
 
 PLACEHOLDER = "111111111111"
@@ -59,29 +57,45 @@ permissions_boundary = "arn:aws:iam::aws:policy/PowerUserAccess"
 {ASKS.format(model="ranker")}"""
 
 
+class Written:
+    """An environment file, its stacks and its archives, made once."""
+
+    def __init__(self, loaded: ValidFile) -> None:
+        self.loaded, self.stacks = loaded, synthesise_stacks(loaded)
+
+    @cached_property
+    def archives(self) -> dict[str, tuple[str, bytes]]:
+        """{model: the name of its archive, and what it holds}"""
+        packed = pack_models(self.loaded)
+        return {one.model: (one.key, one.path.read_bytes()) for one in packed if one.path}  # gzip
+
+
 class Deployed:
     """In an account of its own; its stand-in containers answer what the golden answer says."""
 
-    def __init__(
-        self, account: Account, loaded: ValidFile, stacks: Sequence[SynthesisedStack]
-    ) -> None:
-        self.account, self.loaded, self.launcher = account, loaded, account.launcher
-        self.endpoint, self._stacks = loaded.environment.endpoint.name, stacks
-        self.asked = operations_account.Account(
-            region=REGION, number=account.number, aws=account.aws
-        )
+    def __init__(self, account: Account, written: Written, *no_capacity: str) -> None:
+        account.aws.no_capacity(*no_capacity, account=account.number, region=REGION)
+        self.account, self.written, self.launcher = account, written, account.launcher
+        self.loaded = written.loaded
+        self.endpoint = self.loaded.environment.endpoint.name
+        self.asked = account.open()
         self.bucket = f"cdk-hnb659fds-assets-{account.number}-{REGION}"
         self.client("s3").create_bucket(Bucket=self.bucket)
-        version = "/cdk-bootstrap/hnb659fds/version"
-        self.client("ssm").put_parameter(Name=version, Value="30", Type="String")
+        account.bootstrap()
+        self.keys: dict[str, str] = {}
         self.publish()
-        account.create_roles(loaded.environment)
+        account.create_roles(self.loaded.environment)
         for stack in self.stacks():
             assert self.deploy(stack) == "CREATE_COMPLETE"
 
     def publish(self) -> None:
-        """What the CDK CLI publishes before it deploys."""
-        raise NotImplementedError
+        """As the CDK CLI before it deploys: an archive under its key, or each model's under the prefix."""
+        urls = [url for url in self.data_urls() if url.endswith("/")]
+        prefixes: set[str | None] = {url.split("/", 3)[3] for url in urls}
+        (prefix,) = prefixes or {None}
+        for model, (name, archive) in self.written.archives.items():
+            self.keys[model] = f"{prefix}{model}.tar.gz" if prefix else f"{name}.tar.gz"
+            self.put(self.keys[model], archive)
 
     def put(self, key: str, body: bytes) -> None:
         self.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
@@ -91,9 +105,9 @@ class Deployed:
 
     def stacks(self) -> list[SynthesisedStack]:
         """With this account's number in them."""
-        texts = [json.dumps(stack.template) for stack in self._stacks]
-        own = [json.loads(text.replace(PLACEHOLDER, self.account.number)) for text in texts]
-        both = zip(self._stacks, own, strict=True)
+        stacks, number = self.written.stacks, self.account.number
+        texts = [json.dumps(each.template).replace(PLACEHOLDER, number) for each in stacks]
+        both = zip(stacks, map(json.loads, texts), strict=True)
         return [replace(stack, template=template) for stack, template in both]
 
     def main(self) -> SynthesisedStack:
@@ -124,72 +138,6 @@ class Deployed:
         asked = ("ProductionVariants", "ShadowProductionVariants", "AsyncInferenceConfig")
         return {key: found[key] for key in asked if key in found}
 
-
-class Project:
-    """The file with everything, its templates and its archive, made once."""
-
-    def __init__(self, folder: Path) -> None:
-        (folder / "prod.toml").write_text(TEXT)
-        (found,) = load(ROOT, folder)
-        self.loaded = valid(found)
-        self.stacks = synthesise_stacks(self.loaded)
-        (made,) = pack_models(self.loaded)
-        assert made.path is not None  # gzip
-        self.archive = made.path.read_bytes()
-
-
-class Verified(Deployed):
-    """One deployment of the project."""
-
-    def __init__(self, account: Account, project: Project) -> None:
-        self.project = project
-        super().__init__(account, project.loaded, project.stacks)
-
-    def publish(self) -> None:
-        self.key = self.data_urls()[0].rsplit("/", 1)[-1]
-        self.put(self.key, self.project.archive)
-
-
-def written(
-    folder: Path, kind: str, models: tuple[str, ...], replaced: Callable[[str], str] = str
-) -> ValidFile:
-    """`models`: those that have a golden request. `replaced` gives the file other values."""
-    source = ROOT / "examples" / "variants"
-    texts = {
-        name: (source / f"{name}.toml").read_text().replace("eu-west-1", REGION)
-        for name in ("base", kind)
-    }
-    asks = "".join(ASKS.format(model=model) for model in models)
-    (folder / "base.toml").write_text(texts["base"])
-    (folder / f"{kind}.toml").write_text(replaced(texts[kind]) + asks)
-    return valid(next(loaded for loaded in load(ROOT, folder) if loaded.name == kind))
-
-
-class VerifiedKind(Deployed):
-    """An environment of examples/variants/."""
-
-    def __init__(self, account: Account, loaded: ValidFile, *no_capacity: str) -> None:
-        account.aws.no_capacity(*no_capacity, account=account.number, region=REGION)
-        stacks = [
-            SynthesisedStack(
-                kind, build_stack_name(loaded.name, loaded.environment, kind), template
-            )
-            for kind, template in sorted(synthesised(loaded).items())  # data, then endpoint
-        ]
-        super().__init__(account, loaded, stacks)
-
-    def publish(self) -> None:
-        """An archive under its key, or each model's under the prefix."""
-        urls = [url for url in self.data_urls() if url.endswith("/")]
-        prefixes: set[str | None] = {url.split("/", 3)[3] for url in urls}
-        (prefix,) = prefixes or {None}
-        self.keys = {}
-        for one in pack_models(self.loaded):
-            assert one.path is not None  # gzip
-            key = f"{prefix}{one.model}.tar.gz" if prefix else f"{one.key}.tar.gz"
-            self.keys[one.model] = key
-            self.put(key, one.path.read_bytes())
-
     def replace_config(self, config: dict[str, Any]) -> None:
         """By hand, past CloudFormation."""
         sagemaker = self.client("sagemaker")
@@ -198,3 +146,21 @@ class VerifiedKind(Deployed):
         sagemaker.get_waiter("endpoint_in_service").wait(
             EndpointName=self.endpoint, WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
         )
+
+
+def written(
+    folder: Path, kind: str, models: tuple[str, ...], replaced: Callable[[str], str] = str
+) -> Written:
+    """A file of examples/variants/, with other values by `replaced`.
+
+    `models`: those that have a golden request.
+    """
+    source = ROOT / "examples" / "variants"
+    texts = {
+        name: (source / f"{name}.toml").read_text().replace("eu-west-1", REGION)
+        for name in ("base", kind)
+    }
+    asks = "".join(ASKS.format(model=model) for model in models)
+    (folder / "base.toml").write_text(texts["base"])
+    (folder / f"{kind}.toml").write_text(replaced(texts[kind]) + asks)
+    return Written(valid(next(one for one in load(ROOT, folder) if one.name == kind)))

@@ -37,7 +37,7 @@ from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
 from servable.replay.run import RUNS, ReplayPace, describe_plan, prepare_run_folder, show_progress
 from servable.replay.run import replay as send_requests
-from servable.verdict import VERDICTS
+from servable.verdict import EXIT_CODES, Verdict
 from servable_tensors import UNNAMED_OUTPUT
 
 
@@ -191,13 +191,14 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     result = _prepare_and_send(what, loaded, folder, options, comparison)
     comparison.finish()
     index, gate = result.index, None
+    verdict: Verdict = "does not hold" if result.summary.failures else "holds"
     if options.gate:
         gate = check_limits(comparison, limits, index.lines_read, index.skip_counts)
-    code = int(bool(result.summary.failures)) if gate is None else gate.exit_code
+        verdict = gate.verdict
     if options.as_json:
-        verdict = "cannot be told" if result.interrupted else VERDICTS[code]
+        shown = "cannot be told" if result.interrupted else verdict
         found = {**result.as_object(), "comparison": build_json(comparison, limits, gate)}
-        click.echo(json.dumps({"verdict": verdict, **found}))
+        click.echo(json.dumps({"verdict": shown, **found}))
     else:
         for line in [*result.format_lines(), *format_lines(comparison)]:
             click.echo(line)
@@ -218,7 +219,7 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     if worst is not None:
         click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
     click.echo(f"{page}: report with charts", err=True)
-    return code
+    return EXIT_CODES[verdict]
 
 
 def _find_only_output(loaded: ValidFile | None, variant: str | None) -> str:

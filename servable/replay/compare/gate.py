@@ -3,15 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from infra.parameters.replay import Replay
+from infra.preflight.rendering import format_count
 from servable.answers.differences import MISSING
 from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.places import SUFFIX, SkipCount
-from servable.verdict import VERDICTS, Verdict
+from servable.verdict import Verdict
 
 _MOST_ERRORS = 3  # kinds that a sentence names
 _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hundreds
@@ -29,17 +30,13 @@ class ReplayVerdict:
     """A sentence for each thing that is missing for a verdict."""
 
     @property
-    def outcome(self) -> Literal["met", "NOT met", "cannot be told"]:
-        return "NOT met" if self.exceeded else "cannot be told" if self.missing else "met"
-
-    @property
-    def exit_code(self) -> int:
-        return 1 if self.exceeded else 3 if self.missing else 0
-
-    @property
     def verdict(self) -> Verdict:
         """Return the verdict in the words that all commands share."""
-        return VERDICTS[self.exit_code]
+        return "does not hold" if self.exceeded else "cannot be told" if self.missing else "holds"
+
+    @property
+    def outcome(self) -> str:
+        return {"holds": "met", "does not hold": "NOT met"}.get(self.verdict, self.verdict)
 
     @property
     def lines(self) -> list[str]:
@@ -227,11 +224,6 @@ def _format_share(count: int, of: int, most: float | None) -> str:
     """
     share = format_percent(count / of) if most and of else format_percent_of(count, of)
     return share if most is None else f"{share}; at most {format_percent(most)}"
-
-
-def format_count(count: int, noun: str) -> str:
-    """Format a number of things, for example "1 row" or "1,000 responses"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_difference(value: float) -> str:

@@ -35,8 +35,8 @@ def write_page(
 
 def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     """Return the result in one sentence."""
-    words = {"met": "met", "NOT met": "not met", "cannot be told": "inconclusive"}
-    verdict = "" if gate is None else f"The gate is {words[gate.outcome]}: "
+    words = {"holds": "met", "does not hold": "not met", "cannot be told": "inconclusive"}
+    verdict = "" if gate is None else f"The gate is {words[gate.verdict]}: "
     share = format_percent_of(comparison.differing_rows, comparison.rows)
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (

@@ -77,7 +77,7 @@ def test_enough_rows_of_enough_requests_are_met_and_fewer_cannot_be_told() -> No
     assert format_confidence(comparison_of(alike(30))) == line
 
     found = verdict([*alike(29), *alike(1, rows=99)])
-    assert (found.outcome, found.exit_code) == ("cannot be told", 3)
+    assert (found.outcome, found.verdict) == ("cannot be told", "cannot be told")
     assert "which needs 3,000 rows" in found.missing[0]
     assert "detectable_share = 0.0011." in found.missing[0]
 

@@ -11,15 +11,14 @@ from typing import Any
 import boto3
 import click
 
-from infra.packing import build_servable
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
 from infra.parameters.sources import list_environment_names
 from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, read
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
+from servable.invoke.invoke import read_signature
 from servable.measured.measurement import LoadError
 from servable.measured.options import AS_JSON, LOCAL, TargetOptions, add_options, is_url
 from servable.measured.targets import ReadyTarget, prepare_target
@@ -229,16 +228,13 @@ def _find_only_output(loaded: ValidFile | None, variant: str | None) -> str:
     """
     if loaded is None:
         return UNNAMED_OUTPUT
-    environment = loaded.environment
-    placed = environment.serving_variants.get(variant or next(iter(environment.serving_variants)))
-    model = environment.models.get(placed.model) if placed else None
-    if placed is None or model is None or model.saved_model is None:
-        return UNNAMED_OUTPUT
+    variants = loaded.environment.serving_variants
     try:
-        newest = list(build_servable(placed.model, model).find_versions().values())[-1]
-        outputs = [*read(newest).signatures[DEFAULT_SIGNATURE].outputs]
-    except (PackagingError, OSError, LookupError):  # serving the model reports what is wrong
-        return UNNAMED_OUTPUT
+        placed = variants[variant or next(iter(variants))]
+        signature = read_signature(loaded.environment, placed.model, None)
+    except (PackagingError, click.UsageError, OSError, LookupError):
+        return UNNAMED_OUTPUT  # serving the model reports what is wrong
+    outputs = [*signature.outputs] if signature else []
     return outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
 
 

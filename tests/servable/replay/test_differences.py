@@ -255,9 +255,12 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
     errors = comparison_of(pair_of(0, recorded(b"{}"), each) for each in failed).errors
     assert (len(errors), errors["other errors"], errors["kind 0"]) == (21, 5, 2)
 
-    found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
-    kept = [one.pair.request.event_id for one in found.worst_requests]
-    assert kept == [f"event-{n}" for n in range(WORST)]
+    for values, numbers_kept in (
+        ([2.0] * 2 * WORST, range(WORST)),
+        ([1.0 + number for number in range(3 * WORST)], range(3 * WORST - 1, 2 * WORST - 1, -1)),
+    ):
+        kept = comparison_of(pairs_of(*values)).worst_requests
+        assert [one.pair.request.event_id for one in kept] == [f"event-{n}" for n in numbers_kept]
     monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
     found = comparison_of(pairs_of(2.0, 4.0, 3.0))
     assert [one.pair.request.event_id for one in found.worst_requests] == ["event-1"]

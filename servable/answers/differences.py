@@ -185,7 +185,7 @@ def _compare_numbers(
         largest=float(relative[~bad].max(initial=0.0)),
         nan_rows=int(nan.any(axis=1).sum()),
         infinite_rows=int(infinite.any(axis=1).sum()),
-        top=_count_changed_tops(expected, was, now, changed.any(axis=1), rows, tops),
+        top=_count_changed_tops(expected, was, now, np.asarray(changed.any(axis=1)), rows, tops),
         severity=math.inf if bad.any() else float(excess.max(initial=0.0)),
     )
 
@@ -244,18 +244,17 @@ def find_differences(
     before, after = (_read_outputs_or_protobuf(body, content_type) for body in (wanted, actual))
     limit = Tolerance(tolerance, tolerance)
     for name in {**before.arrays, **after.arrays}:
-        if name not in after.arrays or name not in before.arrays:
-            was, now = ("an output" if name in one.arrays else "none" for one in (before, after))
-            yield name, was, now
+        array, other = before.arrays.get(name), after.arrays.get(name)
+        if array is None or other is None:
+            there = "an output"
+            yield name, "none" if array is None else there, "none" if other is None else there
             continue
-        array, other = before.arrays[name], after.arrays[name]
         rows, typed = before.count_rows(name), before.typed and after.typed
         exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
         given = None if exact else limit
         found = compare_arrays(array, other, given, rows=rows, typed=typed, tops=())
         if found.problem:
-            was, now = (f"{side.dtype} {list(side.shape)}" for side in (array, other))
-            yield name, was, now
+            yield name, f"{array.dtype} {list(array.shape)}", f"{other.dtype} {list(other.shape)}"
         elif not found.is_equal:
             # A complex number is compared as two.
             at = int(np.argmax(found.changed)) * array.size // found.changed.size

@@ -199,15 +199,14 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
         found = {**result.as_object(), "comparison": build_json(comparison, limits, gate)}
         click.echo(json.dumps({"verdict": shown, **found}))
     else:
-        for line in [*result.format_lines(), *format_lines(comparison)]:
-            click.echo(line)
+        click.echo("\n".join([*result.format_lines(), *format_lines(comparison)]))
     if result.interrupted:
         click.echo(
             "interrupted; run the same command again to send the remaining requests", err=True
         )
         return 130
     if gate is not None and not options.as_json:
-        for line in (gate.outcome, *gate.lines):
+        for line in (gate.held, *gate.lines):
             click.echo(f"gate: {line}")
     from servable.replay.compare.page import write_page  # a second of imports
 

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from infra.parameters.replay import Replay
 from infra.preflight.rendering import format_count
@@ -12,7 +10,7 @@ from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.places import SUFFIX, SkipCount
-from servable.verdict import Verdict
+from servable.verdict import GateVerdict, Held
 
 _MOST_ERRORS = 3  # kinds that a sentence names
 _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hundreds
@@ -20,44 +18,18 @@ _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hund
 _LEAST_REQUESTS = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayVerdict:
-    """The gate's verdict: not met if a limit is exceeded, inconclusive if too little was compared."""
-
-    exceeded: tuple[str, ...] = ()
-    """A sentence for each limit that is exceeded."""
-    missing: tuple[str, ...] = ()
-    """A sentence for each thing that is missing for a verdict."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """Return the verdict in the words that all commands share."""
-        return "does not hold" if self.exceeded else "cannot be told" if self.missing else "holds"
-
-    @property
-    def outcome(self) -> str:
-        return {"holds": "met", "does not hold": "NOT met"}.get(self.verdict, self.verdict)
-
-    @property
-    def lines(self) -> list[str]:
-        return [*self.exceeded, *self.missing]
-
-    def as_object(self) -> dict[str, Any]:
-        """Convert the verdict to JSON-compatible data."""
-        return {"held": self.outcome == "met", "verdict": self.outcome, "lines": self.lines}
-
-
 def check_limits(
     comparison: Comparison, limits: Replay, lines_read: int = 0, skipped: Sequence[SkipCount] = ()
-) -> ReplayVerdict:
+) -> GateVerdict:
     """Compare the differences with the limits, and return the verdict.
 
-    `lines_read`: captured lines, those of `skipped` included.
+    It is not met if a limit is exceeded, inconclusive if too little was compared. `lines_read`:
+    captured lines, those of `skipped` included.
     """
-    return ReplayVerdict(
-        exceeded=tuple(list_exceeded(comparison, limits)),
-        missing=tuple(_list_missing(comparison, limits, lines_read, skipped)),
-    )
+    exceeded = list_exceeded(comparison, limits)
+    missing = list(_list_missing(comparison, limits, lines_read, skipped))
+    held: Held = "NOT met" if exceeded else "cannot be told" if missing else "met"
+    return GateVerdict(held, [*exceeded, *missing])
 
 
 def list_exceeded(comparison: Comparison, limits: Replay) -> list[str]:

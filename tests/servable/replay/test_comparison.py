@@ -10,8 +10,9 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.answers.outputs import read_outputs
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
-from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
+from servable.replay.compare.gate import check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
+from servable.verdict import GateVerdict
 from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
@@ -91,14 +92,14 @@ def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_co
 
 def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
-    printed = json.dumps(build_json(found, Replay(), ReplayVerdict()))
+    printed = json.dumps(build_json(found, Replay(), GateVerdict("met")))
     shown = "".join(format_lines(found))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
     nothing = comparison_of([pair_of(0, None, recorded(b"{}"))])
     verdict = check_limits(nothing, Replay())
-    assert verdict.outcome == "cannot be told"
-    assert "No response was compared" in verdict.missing[0]
+    assert verdict.held == "cannot be told"
+    assert "No response was compared" in verdict.lines[0]
 
 
 ROWS = {"predictions": [[0.5, 0.25]] * 100}
@@ -200,4 +201,4 @@ def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> Non
     assert len(list_exceeded(ignoring("output"), Replay())) == 1
     assert format_lines(ignoring("id"))[2].endswith(": id")
     verdict = check_limits(ignoring("id", "output"), Replay())
-    assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)
+    assert (verdict.held, len(verdict.lines)) == ("cannot be told", 1)

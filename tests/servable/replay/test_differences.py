@@ -22,8 +22,9 @@ from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare import gate
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
-from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
+from servable.replay.compare.gate import check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
+from servable.verdict import GateVerdict
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
 
@@ -203,7 +204,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
     verdict = check_limits(comparison_of([]), Replay())
-    assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
+    assert verdict.lines == ["No request was replayed, so there are no responses to compare."]
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
@@ -243,7 +244,7 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
         "expected errors: 1 failed again, 2 succeed now",
     ]
     assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
-    stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
+    stored = build_json(found, Replay(), GateVerdict("NOT met", ["x"]))
     names = ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
     assert [stored[name] for name in names] == [8, 2, 2, 2, 1]
     assert (stored["errors"], stored["shown"]["least_rows"]) == ({"status 400": 2}, 3000)

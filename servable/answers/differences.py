@@ -60,7 +60,7 @@ class ArrayDifference:
     """The largest difference in tolerances; infinite for everything but numbers."""
 
     @property
-    def differing(self) -> NDArray[np.bool_]:
+    def row_changes(self) -> NDArray[np.bool_]:
         """Return whether each row of the answer differs."""
         return np.asarray(self.changed.any(axis=1))
 

@@ -137,9 +137,9 @@ class OutputStatistics:
         return self.differing_rows / self.rows if self.rows else float(bool(self.added))
 
     def add(self, difference: ArrayDifference) -> None:
-        self.rows += len(difference.differing)
+        self.rows += len(difference.row_changes)
         self.largest_difference = max(self.largest_difference, difference.largest)
-        self.differing_rows += int(difference.differing.sum())
+        self.differing_rows += int(difference.row_changes.sum())
         self.nan_rows += difference.nan_rows
         self.infinite_rows += difference.infinite_rows
         self.changed_labels += difference.labels
@@ -252,7 +252,7 @@ class Comparison:
         reasons, severity = [], 0.0
         for output, difference in self._iterate_differences(expected, answered):
             output.add(difference)
-            differing |= difference.differing
+            differing |= difference.row_changes
             if not difference.is_equal:
                 reasons.append(f"{output.name}: {_explain(difference)}")
             severity = max(severity, difference.severity)

@@ -259,7 +259,10 @@ def test_a_hostile_line_is_skipped_by_name_without_its_text(tmp_path: Path, name
 ODD_FILE = "é\n.jsonl"
 TEXTS = st.none() | st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
 TEXT_KEYS = ("eventId", "inferenceId", "variant", "targetModel", "accept", "customAttributes")
-KNOWN = {"latencyMs": st.floats(0, 1e5), "statusCode": st.integers(200, 599)}
+KNOWN: dict[str, st.SearchStrategy[Any]] = {
+    "latencyMs": st.floats(0, 1e5),
+    "statusCode": st.integers(200, 599),
+}
 KNOWN |= dict.fromkeys(TEXT_KEYS, TEXTS)
 TIMED_METADATA = st.fixed_dictionaries(
     {"inferenceTime": st.datetimes(datetime(1970, 1, 2)).map(datetime.isoformat)}, optional=KNOWN

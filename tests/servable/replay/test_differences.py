@@ -41,15 +41,15 @@ def numbers(
 # --- arrays
 def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance() -> None:
     found = numbers([[4.0, 1.0], [2.0, 2.0]], [[4.0, 2.0], [2.0, 2.0]])
-    assert (found.largest, found.differing.tolist()) == (0.25, [True, False])
+    assert (found.largest, found.row_changes.tolist()) == (0.25, [True, False])
     for by, differs in [(0.25, False), (0.2499, True)]:
         found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
         assert found.severity == pytest.approx(0.25 / by)
-        assert bool(found.differing.any()) == differs
+        assert bool(found.row_changes.any()) == differs
 
     tolerance = Tolerance(0.5, absolute=0.25)
     found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
-    assert found.differing.tolist() == [False, True]
+    assert found.row_changes.tolist() == [False, True]
     found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
     assert found == [0, 1]
 
@@ -59,7 +59,7 @@ def test_nan_and_infinity_count_only_on_one_side() -> None:
     expected = [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]]
     found = numbers(expected, [[1, 1], [nan, 1], [1, 1], [infinity, 2], [1, 1]])
     assert (found.nan_rows, found.infinite_rows, found.largest) == (2, 2, 0)
-    assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
+    assert (found.row_changes.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
 
     values = [nan, infinity, -infinity, 1.0]
     assert numbers([values], [values]).is_equal
@@ -105,7 +105,7 @@ def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> N
     labels = ([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"])
     was, now = (np.array(each, object) for each in labels)
     found = compare_arrays(was, now, None, rows=3, typed=True, tops=())
-    assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
+    assert (found.labels, found.row_changes.tolist()) == (2, [False, True, True])
     assert found.severity == math.inf
     cases: list[tuple[Any, Any, bool, str]] = [
         (np.zeros(2, "f4"), np.zeros(2, "f8"), True, "type float32 became float64"),
@@ -116,7 +116,7 @@ def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> N
     ]
     for expected, answered, typed, problem in cases:
         found = compare_arrays(expected, answered, EXACT, rows=2, typed=typed, tops=())
-        assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
+        assert (found.problem, bool(found.row_changes.all())) == (problem, bool(problem))
 
 
 def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
@@ -135,7 +135,7 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
 
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
     found = compare_arrays(was, now, EXACT, rows=2, typed=True, tops=(1,))
-    assert (found.differing.tolist(), found.top) == ([True, False], {})
+    assert (found.row_changes.tolist(), found.top) == ([True, False], {})
 
 
 # --- reasons, shares and sentences

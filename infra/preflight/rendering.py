@@ -11,7 +11,7 @@ from infra.parameters.finding import Finding, Severity
 
 def format_count(number: int, word: str) -> str:
     """Return the number with its noun in singular or plural: 1 instance, 2 instances."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def format_finding(finding: Finding) -> str:

@@ -43,8 +43,8 @@ class Tolerance:
 class ArrayDifference:
     """The difference of one output between two responses."""
 
-    differing: NDArray[np.bool_]
-    """For each row of the answer."""
+    changed: NDArray[np.bool_]
+    """For each number or label, by row of the answer: (rows, elements)."""
     problem: str = ""
     """Reason against a comparison by value: "type float32 became float16", "shape [1, 3] became [1, 4]"."""
     largest: float = 0.0
@@ -60,8 +60,13 @@ class ArrayDifference:
     """The largest difference in tolerances; infinite for everything but numbers."""
 
     @property
+    def row_changes(self) -> NDArray[np.bool_]:
+        """Return whether each row of the answer differs."""
+        return np.asarray(self.changed.any(axis=1))
+
+    @property
     def is_equal(self) -> bool:
-        return not self.problem and not self.differing.any()
+        return not self.problem and not self.changed.any()
 
 
 def select_tolerance(
@@ -103,7 +108,7 @@ def compare_arrays(
         return build_total_difference(rows, problem)
     floats = expected.dtype.kind in "fc"
     if expected.dtype == answered.dtype and np.array_equal(expected, answered, equal_nan=floats):
-        return ArrayDifference(differing=np.zeros(rows, bool))
+        return ArrayDifference(changed=np.zeros((rows, 1), bool))
     if not (floats or answered.dtype.kind in "fc") and tolerance is None:
         return _compare_labels(expected, answered, rows)
     return _compare_numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
@@ -137,7 +142,7 @@ def _classify_type(array: Array) -> str:
 
 def build_total_difference(rows: int, problem: str) -> ArrayDifference:
     """Return a difference in every row, for outputs that can't be compared for a `problem`."""
-    return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
+    return ArrayDifference(changed=np.ones((rows, 1), bool), problem=problem, severity=math.inf)
 
 
 def reshape_by_row(array: Array, rows: int) -> Array:
@@ -156,9 +161,8 @@ def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
 
 def _compare_labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
     changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
-    labels, differing = int(changed.sum()), np.asarray(changed.any(axis=1), bool)
-    severity = math.inf if labels else 0.0
-    return ArrayDifference(differing=differing, labels=labels, severity=severity)
+    labels = int(changed.sum())
+    return ArrayDifference(changed=changed, labels=labels, severity=math.inf if labels else 0.0)
 
 
 @np.errstate(all="ignore")
@@ -175,14 +179,13 @@ def _compare_numbers(
     limit = tolerance.relative * size + (tolerance.absolute or 0.0)
     excess = np.where(equal, 0.0, absolute / limit)
     bad = nan | infinite
-    changed = bad | (absolute > limit)
-    differing: NDArray[np.bool_] = np.asarray(changed.any(axis=1), bool)
+    changed = np.asarray(bad | (absolute > limit))
     return ArrayDifference(
-        differing=differing,
+        changed=changed,
         largest=float(relative[~bad].max(initial=0.0)),
         nan_rows=int(nan.any(axis=1).sum()),
         infinite_rows=int(infinite.any(axis=1).sum()),
-        top=_count_changed_tops(expected, was, now, differing, rows, tops),
+        top=_count_changed_tops(expected, was, now, np.asarray(changed.any(axis=1)), rows, tops),
         severity=math.inf if bad.any() else float(excess.max(initial=0.0)),
     )
 
@@ -241,21 +244,23 @@ def find_differences(
     before, after = (_read_outputs_or_protobuf(body, content_type) for body in (wanted, actual))
     limit = Tolerance(tolerance, tolerance)
     for name in {**before.arrays, **after.arrays}:
-        if name not in after.arrays or name not in before.arrays:
-            there = ["an output" if name in side.arrays else "none" for side in (before, after)]
-            yield name, there[0], there[1]
+        array, other = before.arrays.get(name), after.arrays.get(name)
+        if array is None or other is None:
+            there = "an output"
+            yield name, "none" if array is None else there, "none" if other is None else there
             continue
-        array, other = before.arrays[name], after.arrays[name]
         rows, typed = before.count_rows(name), before.typed and after.typed
         exact = array.dtype.kind not in "fciu" or other.dtype.kind not in "fciu"
         given = None if exact else limit
         found = compare_arrays(array, other, given, rows=rows, typed=typed, tops=())
         if found.problem:
-            forms = [f"{side.dtype} {list(side.shape)}" for side in (array, other)]
-            yield name, forms[0], forms[1]
-        elif found.differing.any():
-            row = int(np.argmax(found.differing))
-            yield _find_first_difference(name, array, other, row, rows, limit)
+            yield name, f"{array.dtype} {list(array.shape)}", f"{other.dtype} {list(other.shape)}"
+        elif not found.is_equal:
+            # A complex number is compared as two.
+            at = int(np.argmax(found.changed)) * array.size // found.changed.size
+            path = "".join(f"[{number}]" for number in np.unravel_index(at, array.shape))
+            was, now = (_convert_to_plain_value(side.flat[at]) for side in (array, other))
+            yield f"{name}{path}", was, now
 
 
 def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:
@@ -265,22 +270,6 @@ def _read_outputs_or_protobuf(body: bytes, content_type: str) -> AnswerOutputs:
         return outputs
     message = read_outputs(body, PROTOBUF)
     return message if message.arrays else outputs
-
-
-def _find_first_difference(
-    name: str, array: Array, other: Array, row: int, rows: int, limit: Tolerance
-) -> tuple[str, object, object]:
-    """Return (path, wanted, actual) for the first element of a row that differs."""
-    was, now = (reshape_by_row(side, rows)[row] for side in (array, other))
-    for at in range(len(was)):
-        sides = was[at : at + 1], now[at : at + 1]
-        exact = was.dtype.kind not in "fciu"
-        one = compare_arrays(*sides, None if exact else limit, rows=1, typed=False, tops=())
-        if one.differing.any():
-            break
-    place = np.unravel_index(row * len(was) + at, array.shape) if array.shape else ()
-    path = name + "".join(f"[{number}]" for number in place)
-    return path, _convert_to_plain_value(sides[0][0]), _convert_to_plain_value(sides[1][0])
 
 
 def _convert_to_plain_value(value: object) -> object:

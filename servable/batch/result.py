@@ -10,6 +10,7 @@ from typing import Any
 from infra.catalog.prices import Price
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
+from infra.preflight.rendering import format_count
 from model_packaging.beside import create_private_folder, write_atomically
 from servable.console.lines import format_duration
 
@@ -139,10 +140,6 @@ def compute_cost(seconds: float, instances: int, price: Price) -> tuple[float, s
     """Return (cost in US dollars, what it was computed from)."""
     each = f"{instances:,} x {price.instance} at ${price.usd_per_hour:g} an hour ({price.region})"
     return seconds / 3600 * instances * price.usd_per_hour, each
-
-
-def format_count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 RUNS = Path(".servable") / "batch"

@@ -11,15 +11,9 @@ from botocore.exceptions import ClientError
 
 from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
+from infra.preflight.rendering import format_count
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
-from servable.batch.result import (
-    AWS,
-    LOCAL_AWS,
-    BatchResult,
-    compute_cost,
-    format_count,
-    parse_failures,
-)
+from servable.batch.result import AWS, LOCAL_AWS, BatchResult, compute_cost, parse_failures
 from servable.console.lines import format_duration, show_progress_line
 from servable.project.account import Account, Answered, AwsError, is_not_found
 

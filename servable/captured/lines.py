@@ -149,7 +149,7 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
             accept = parse_media_type(answer.content_type)
             accept = None if accept in (OCTETS, "text/html") else accept
         event_id = _read_header("eventId", metadata)
-        inference_id = _read_header("inferenceId", metadata)
+        inference_id = _read_header("inferenceId", metadata) or None
         return CapturedRequest(
             event_id=event_id or inference_id or build_line_id(file, number),
             time=parse_seconds(metadata["inferenceTime"]),
@@ -157,7 +157,7 @@ def parse_request(record: Any, *, file: str, number: int) -> CapturedRequest:
             accept=accept,
             custom_attributes=_read_header("customAttributes", metadata) or None,
             variant=find_file_variant(file) or _read_header("variant", metadata) or None,
-            target_model=_read_header("targetModel", metadata),
+            target_model=_read_header("targetModel", metadata) or None,
             body=body,
             answer=answer,
             inference_id=inference_id,

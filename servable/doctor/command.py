@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 
 import click
@@ -15,9 +14,10 @@ from servable.doctor.machine import CheckResult, State, check_machine
 from servable.project import environments
 from servable.project.completion import OPTIONAL_ENVIRONMENT
 from servable.project.environments import Project, pass_project
-from servable.verdict import VERDICTS
+from servable.verdict import EXIT_CODES, Verdict
 
-STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
+# The worst comes first.
+STATES: dict[Verdict, State] = {"does not hold": "problem", "cannot be told": "unknown"}
 COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
@@ -50,11 +50,11 @@ def doctor(project: Project, environment: str | None, local: bool, as_json: bool
         else:
             looks += check_account(name, loaded.environment, deployed_to)
     states = {look.state for look in looks}
-    code = 1 if "problem" in states else 3 if "unknown" in states else 0
+    verdict: Verdict = next((one for one, state in STATES.items() if state in states), "holds")
     if as_json:
         # A list, as it was before it had a verdict.
-        verdict = CheckResult("verdict", STATES[code], VERDICTS[code])
-        click.echo(json.dumps([asdict(look) for look in [*looks, verdict]], indent=2))
+        looks.append(CheckResult("verdict", STATES.get(verdict, "ok"), verdict))
+        click.echo(json.dumps([asdict(look) for look in looks], indent=2))
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
@@ -72,4 +72,4 @@ def doctor(project: Project, environment: str | None, local: bool, as_json: bool
             note = f"the account wasn't checked; to check it: {how}"
             width = shutil.get_terminal_size().columns
             click.echo("\n".join(wrap_text(note, width, "") if sys.stdout.isatty() else [note]))
-    return code
+    return EXIT_CODES[verdict]

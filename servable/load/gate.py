@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import click
 import numpy as np
@@ -15,8 +14,8 @@ from servable.load.objective import Objective, is_overloaded
 from servable.load.options import LoadOptions
 from servable.measured.measurement import LoadCurve, LoadStep
 from servable.measured.precision import find_bin
+from servable.verdict import GateVerdict, Held
 
-Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
 # At most one run of a hundred is a false "met", and at most one a false "NOT met". MLPerf's loadgen decides
 # at 99 %, too.
@@ -63,22 +62,10 @@ def compute_step_seconds(seconds: float, rates: Sequence[float]) -> float:
     return max(seconds, _LEAST_SECONDS, *(math.ceil(_LEAST_REQUESTS / rate) for rate in rates))
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateVerdict:
-    """The verdict on all rates, and a line of text for each rate."""
-
-    held: Held
-    lines: tuple[str, ...]
-
-    @property
-    def exit_code(self) -> int:
-        return {"met": 0, "NOT met": 1, "cannot be told": 3}[self.held]
-
-
 def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:
-    """Return the worst verdict of the steps, of which "cannot be told" means inconclusive."""
+    """Return the worst verdict of the steps, with a line for each; "cannot be told": inconclusive."""
     if not curve.steps:
-        return GateVerdict(held="cannot be told", lines=("gate: nothing was measured",))
+        return GateVerdict("cannot be told", ["gate: nothing was measured"])
     worst, lines = 0, []
     for step in curve.steps:
         held, why = _evaluate_step(step, objective)
@@ -89,7 +76,7 @@ def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:
             f"{100 * objective.most_failed_share:g}"
         )
         lines.append(f"{line}; {why}" if why else line)
-    return GateVerdict(held=_BY_WEIGHT[worst], lines=tuple(lines))
+    return GateVerdict(_BY_WEIGHT[worst], lines)
 
 
 def _evaluate_step(step: LoadStep, objective: Objective) -> tuple[Held, str]:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from servable.load.gate import GateVerdict
 from servable.load.objective import Knee
 from servable.measured import document
 from servable.measured.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.measured.measurement import LoadCurve, LoadStep
 from servable.measured.precision import compute_middles_ms, format_number
-from servable.verdict import VERDICTS
+from servable.verdict import GateVerdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ def write(
     """Write report.html and pictures/*.png for one run or two runs. Return the page's path."""
     abouts = [_build_about(content) for content in contents]
     if gate is not None:
-        abouts.insert(0, About("; ".join(gate.lines), "", VERDICTS[gate.exit_code]))
+        abouts.insert(0, About("; ".join(gate.lines), "", gate.verdict))
     title = " against ".join(content.label for content in contents)
     relative = any(content.curve.asked.is_relative for content in contents)
     return document.write(folder, tabs, title=title, abouts=abouts, relative=relative)

@@ -33,7 +33,7 @@ from servable.measured.targets import prepare_target
 from servable.project.environments import Project
 from servable.project.folder import find_project_folder
 from servable.project.provided import LaunchError
-from servable.verdict import VERDICTS
+from servable.verdict import EXIT_CODES, Verdict
 
 RUNS = Path(".servable") / "load"
 
@@ -142,14 +142,14 @@ def report_result(
     """Print the result as text or JSON, write the report page, and return the exit code."""
     gate = evaluate_gate(curve, objective) if options.gate and objective else None
     failed = len(curve.valid_steps) < len(curve.steps) or curve.ended == "failing"
-    code = int(failed) if gate is None else gate.exit_code
+    verdict: Verdict = gate.verdict if gate else "does not hold" if failed else "holds"
     interrupted = curve.ended == "interrupted"
     knee = find_knee(curve, objective) if objective else None
     if options.as_json:
-        verdict = "cannot be told" if interrupted else VERDICTS[code]
+        shown = "cannot be told" if interrupted else verdict
         result = _build_result_object(curve, knee)
-        shown = gate and {"held": gate.held == "met", "verdict": gate.held, "lines": gate.lines}
-        click.echo(json.dumps({"verdict": verdict, **result, "folder": str(output), "gate": shown}))
+        rest = {"folder": str(output), "gate": gate and gate.as_object()}
+        click.echo(json.dumps({"verdict": shown, **result, **rest}))
     else:
         console = EscapingConsole()
         # A file has no width; eleven columns need this one.
@@ -161,7 +161,7 @@ def report_result(
         click.echo("\n".join(lines), nl=bool(lines))
     if (report := write_load_report(output, curve, knee, gate)) is not None:
         click.echo(f"{report}: report with charts", err=True)
-    return 130 if interrupted else code
+    return 130 if interrupted else EXIT_CODES[verdict]
 
 
 def _build_result_object(curve: LoadCurve, knee: Knee | None) -> dict[str, Any]:

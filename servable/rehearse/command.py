@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,19 @@ def count_captured_requests(
     """
     others: set[str] = set()
     counts: dict[int, float] = defaultdict(float)  # by the minute since 1970
-    for seconds, own in _read_times(place, skipped, variant, others):
-        counts[int(seconds // 60)] += 1 / share if own else 1
+    for file in iterate_capture_files(place, skipped):
+        named = find_file_variant(file.name)
+        if named not in (None, variant):
+            others.add(str(named))
+            continue
+        for number, _, line in iterate_captured_lines(place, file, skipped):
+            try:
+                metadata = parse_record(line)["eventMetadata"]
+                minute = int(parse_seconds(metadata["inferenceTime"]) // 60)
+            except (CaptureLineError, KeyError, TypeError):  # not a captured request
+                skipped.add(file.name, number, "no captured request with its inferenceTime")
+            else:
+                counts[minute] += 1 if named is None else 1 / share
     if not counts and others:
         names = ", ".join(sorted(others))
         raise TrafficError(
@@ -93,26 +104,6 @@ def count_captured_requests(
     return fill_minutes(
         {minute - midnight: count * 100 / percent for minute, count in counts.items()}
     )
-
-
-def _read_times(
-    place: CapturePlace, skipped: SkippedLines, variant: str, others: set[str]
-) -> Iterator[tuple[float, bool]]:
-    """Yield (seconds since 1970, whether the file names the variant) for each request.
-
-    Variants whose files are skipped are added to `others`.
-    """
-    for file in iterate_capture_files(place, skipped):
-        of = find_file_variant(file.name)
-        if of not in (None, variant):
-            others.add(str(of))
-            continue
-        for number, _, line in iterate_captured_lines(place, file, skipped):
-            try:
-                metadata = parse_record(line)["eventMetadata"]
-                yield parse_seconds(metadata["inferenceTime"]), of is not None
-            except (CaptureLineError, KeyError, TypeError):  # not a captured request
-                skipped.add(file.name, number, "no captured request with its inferenceTime")
 
 
 def read_invocations(

@@ -13,9 +13,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import tomlkit
@@ -64,8 +65,7 @@ class PolicyTrial:
     """Price of an instance; None: unknown, and costs are in instance hours."""
 
 
-@dataclass(frozen=True)
-class DayResult:
+class DayResult(NamedTuple):
     """The result of one day, or the averages of several days."""
 
     cost: float
@@ -84,7 +84,7 @@ class PolicyResult:
 
     @property
     def average(self) -> DayResult:
-        return DayResult(*map(statistics.fmean, zip(*map(astuple, self.days), strict=True)))
+        return DayResult(*map(statistics.fmean, zip(*self.days, strict=True)))
 
     @property
     def is_passing(self) -> bool:
@@ -257,7 +257,7 @@ def compare_policies(
 
 def sort_by_cost(results: Iterable[PolicyResult]) -> list[PolicyResult]:
     """Return the policies, cheapest first."""
-    return sorted(results, key=lambda result: (result.average.cost, result.average.broken_minutes))
+    return sorted(results, key=lambda result: result.average[:2])
 
 
 def compute_advantage(file: PolicyResult, best: PolicyResult) -> Advantage:

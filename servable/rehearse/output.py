@@ -38,8 +38,7 @@ def show_day(result: Rehearsal) -> None:
     for row in list_rows(result):
         click.echo("".join(f"{cell:>11}" for cell in row).rstrip())
     click.echo()
-    for line in list_conclusions(result):
-        click.echo(line)
+    click.echo("\n".join(list_conclusions(result)))
 
 
 def list_rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
@@ -226,8 +225,7 @@ def show_comparison(comparison: PolicyComparison, diff: str, *, write: bool) -> 
     for name, *cells, mark in table:
         click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {mark}".rstrip())
     click.echo()
-    for line in list_comparison_conclusions(comparison):
-        click.echo(line)
+    click.echo("\n".join(list_comparison_conclusions(comparison)))
     if diff:
         click.echo(f"\n{diff}")
         click.echo("written" if write else "not written; --write applies it")
@@ -298,7 +296,7 @@ def build_comparison_json(
                 "minutes_outside_a_day": result.average.broken_minutes,
                 "refused_share": result.average.refused_share,
                 "best": result is comparison.best,
-                "by_day": [vars(day) for day in result.days],
+                "by_day": [day._asdict() for day in result.days],
             }
             for result in comparison.compared
         ],

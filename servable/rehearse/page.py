@@ -1,6 +1,5 @@
 """Write the page of a rehearsed day: requests, instances, latency, alarms, scaling, policies."""
 
-from dataclasses import astuple
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -171,7 +170,7 @@ def _build_comparison_tab(comparison: PolicyComparison, diff: str) -> Tab:
     rows = []
     for policy in sort_by_cost(comparison.compared):
         name, cost, broken, refused, mark = format_row(policy, comparison)
-        numbers = zip((cost, broken, refused), astuple(policy.average), strict=True)
+        numbers = zip((cost, broken, refused), policy.average, strict=True)
         rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
     return Tab(
         "comparison",

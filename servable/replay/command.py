@@ -11,15 +11,14 @@ from typing import Any
 import boto3
 import click
 
-from infra.packing import build_servable
 from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
 from infra.parameters.sources import list_environment_names
 from model_packaging.beside import create_private_folder
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, read
 from servable.console.lines import show_progress_line
 from servable.console.signals import enable_ctrl_c
+from servable.invoke.invoke import read_signature
 from servable.measured.measurement import LoadError
 from servable.measured.options import AS_JSON, LOCAL, TargetOptions, add_options, is_url
 from servable.measured.targets import ReadyTarget, prepare_target
@@ -37,7 +36,7 @@ from servable.replay.index import CaptureIndex, list_capture_notes
 from servable.replay.places import PlaceError, format_skipped, open_place
 from servable.replay.run import RUNS, ReplayPace, describe_plan, prepare_run_folder, show_progress
 from servable.replay.run import replay as send_requests
-from servable.verdict import VERDICTS
+from servable.verdict import EXIT_CODES, Verdict
 from servable_tensors import UNNAMED_OUTPUT
 
 
@@ -191,23 +190,23 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     result = _prepare_and_send(what, loaded, folder, options, comparison)
     comparison.finish()
     index, gate = result.index, None
+    verdict: Verdict = "does not hold" if result.summary.failures else "holds"
     if options.gate:
         gate = check_limits(comparison, limits, index.lines_read, index.skip_counts)
-    code = int(bool(result.summary.failures)) if gate is None else gate.exit_code
+        verdict = gate.verdict
     if options.as_json:
-        verdict = "cannot be told" if result.interrupted else VERDICTS[code]
+        shown = "cannot be told" if result.interrupted else verdict
         found = {**result.as_object(), "comparison": build_json(comparison, limits, gate)}
-        click.echo(json.dumps({"verdict": verdict, **found}))
+        click.echo(json.dumps({"verdict": shown, **found}))
     else:
-        for line in [*result.format_lines(), *format_lines(comparison)]:
-            click.echo(line)
+        click.echo("\n".join([*result.format_lines(), *format_lines(comparison)]))
     if result.interrupted:
         click.echo(
             "interrupted; run the same command again to send the remaining requests", err=True
         )
         return 130
     if gate is not None and not options.as_json:
-        for line in (gate.outcome, *gate.lines):
+        for line in (gate.held, *gate.lines):
             click.echo(f"gate: {line}")
     from servable.replay.compare.page import write_page  # a second of imports
 
@@ -218,7 +217,7 @@ def _run_replay(what: str, loaded: ValidFile | None, folder: str, options: Repla
     if worst is not None:
         click.echo(f"{worst}: the requests that differ most; pass it to --captured", err=True)
     click.echo(f"{page}: report with charts", err=True)
-    return code
+    return EXIT_CODES[verdict]
 
 
 def _find_only_output(loaded: ValidFile | None, variant: str | None) -> str:
@@ -228,16 +227,13 @@ def _find_only_output(loaded: ValidFile | None, variant: str | None) -> str:
     """
     if loaded is None:
         return UNNAMED_OUTPUT
-    environment = loaded.environment
-    placed = environment.serving_variants.get(variant or next(iter(environment.serving_variants)))
-    model = environment.models.get(placed.model) if placed else None
-    if placed is None or model is None or model.saved_model is None:
-        return UNNAMED_OUTPUT
+    variants = loaded.environment.serving_variants
     try:
-        newest = list(build_servable(placed.model, model).find_versions().values())[-1]
-        outputs = [*read(newest).signatures[DEFAULT_SIGNATURE].outputs]
-    except (PackagingError, OSError, LookupError):  # serving the model reports what is wrong
-        return UNNAMED_OUTPUT
+        placed = variants[variant or next(iter(variants))]
+        signature = read_signature(loaded.environment, placed.model, None)
+    except (PackagingError, click.UsageError, OSError, LookupError):
+        return UNNAMED_OUTPUT  # serving the model reports what is wrong
+    outputs = [*signature.outputs] if signature else []
     return outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
 
 

@@ -38,7 +38,7 @@ def test_a_summary_counts_findings_by_severity_each_number_with_its_noun() -> No
         ([SKIPPED, ACCEPTED, WARNING, ERROR], "1 error, 1 warning, 1 acknowledged, 1 not checked"),
     ]:
         assert rendering.summarize(findings) == words
-    for number, words in [(0, "0 rows"), (1, "1 row"), (2, "2 rows")]:
+    for number, words in [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1000, "1,000 rows")]:
         assert rendering.format_count(number, "row") == words
 
 

@@ -96,7 +96,7 @@ def run(case: ReplayCase, number: int, seed: int) -> str:
         written = (pairs.written(side, form) for side in (model(inputs), after))
         comparison.add(pairs.pair_of(at, *(pairs.recorded(side, form) for side in written)))
     comparison.finish()
-    return check_limits(comparison, limits, ANSWERS).outcome
+    return check_limits(comparison, limits, ANSWERS).held
 
 
 def run_trials(seed: int, count: int) -> Iterator[tuple[str, bool | None, list[str]]]:

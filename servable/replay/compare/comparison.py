@@ -11,11 +11,12 @@ are compared (infra/parameters/replay.py).
 
 import dataclasses
 import heapq
+import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -136,9 +137,9 @@ class OutputStatistics:
         return self.differing_rows / self.rows if self.rows else float(bool(self.added))
 
     def add(self, difference: ArrayDifference) -> None:
-        self.rows += len(difference.differing)
+        self.rows += len(difference.row_changes)
         self.largest_difference = max(self.largest_difference, difference.largest)
-        self.differing_rows += int(difference.differing.sum())
+        self.differing_rows += int(difference.row_changes.sum())
         self.nan_rows += difference.nan_rows
         self.infinite_rows += difference.infinite_rows
         self.changed_labels += difference.labels
@@ -147,13 +148,14 @@ class OutputStatistics:
             count_kind(self.problems, difference.problem, "other shapes")
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorstRequest:
-    """One of the requests whose responses differ most."""
+class WorstRequest(NamedTuple):
+    """One of the requests whose responses differ most, sorted by severity."""
 
-    pair: AnswerPair
     severity: float
     """The largest difference, in tolerances; infinite for errors, labels, NaN, and changed formats."""
+    order: int
+    """Negative and falling: of equally severe requests, the earlier is the greater."""
+    pair: AnswerPair
     reasons: tuple[str, ...]
     """Names of the first outputs and how they differ, without values."""
 
@@ -195,8 +197,8 @@ class Comparison:
         self._scales: dict[str, float] | None = None
         self._held: list[_Held] = []
         self._held_bytes = 0
-        self._worst: list[tuple[float, int, WorstRequest]] = []
-        self._worst_bytes = self._kept = 0
+        self._worst: list[WorstRequest] = []
+        self._worst_bytes, self._order = 0, itertools.count(0, -1)
 
     @property
     def new_errors(self) -> int:
@@ -205,7 +207,7 @@ class Comparison:
     @property
     def worst_requests(self) -> list[WorstRequest]:
         """Return the requests that differ most, the worst first."""
-        return [request for _, _, request in sorted(self._worst, reverse=True)]
+        return sorted(self._worst, reverse=True)
 
     def add(self, pair: AnswerPair) -> None:
         self.requests += 1
@@ -250,7 +252,7 @@ class Comparison:
         reasons, severity = [], 0.0
         for output, difference in self._iterate_differences(expected, answered):
             output.add(difference)
-            differing |= difference.differing
+            differing |= difference.row_changes
             if not difference.is_equal:
                 reasons.append(f"{output.name}: {_explain(difference)}")
             severity = max(severity, difference.severity)
@@ -333,17 +335,15 @@ class Comparison:
         return self.outputs[key]
 
     def _keep_if_worst(self, pair: AnswerPair, severity: float, reasons: tuple[str, ...]) -> None:
-        self._kept -= 1  # of equal ones the earlier stays
-        worst = WorstRequest(pair=pair, severity=severity, reasons=reasons)
-        entry = severity, self._kept, worst
-        if len(self._worst) >= WORST and entry[:2] <= self._worst[0][:2]:
+        worst = WorstRequest(severity, next(self._order), pair, reasons)
+        if len(self._worst) >= WORST and worst <= self._worst[0]:
             return
-        heapq.heappush(self._worst, entry)
+        heapq.heappush(self._worst, worst)
         self._worst_bytes += _count_bytes(pair)
         while len(self._worst) > WORST or (
             self._worst_bytes > _WORST_BYTES and len(self._worst) > 1
         ):
-            self._worst_bytes -= _count_bytes(heapq.heappop(self._worst)[2].pair)
+            self._worst_bytes -= _count_bytes(heapq.heappop(self._worst).pair)
 
 
 def _limit_name(name: str, kept: Collection[str]) -> str:

@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
 
 from infra.parameters.replay import Replay
+from infra.preflight.rendering import format_count
 from servable.answers.differences import MISSING
 from servable.answers.outputs import WHOLE_BODY
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.places import SUFFIX, SkipCount
-from servable.verdict import VERDICTS, Verdict
+from servable.verdict import GateVerdict, Held
 
 _MOST_ERRORS = 3  # kinds that a sentence names
 _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hundreds
@@ -19,48 +18,18 @@ _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hund
 _LEAST_REQUESTS = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayVerdict:
-    """The gate's verdict: not met if a limit is exceeded, inconclusive if too little was compared."""
-
-    exceeded: tuple[str, ...] = ()
-    """A sentence for each limit that is exceeded."""
-    missing: tuple[str, ...] = ()
-    """A sentence for each thing that is missing for a verdict."""
-
-    @property
-    def outcome(self) -> Literal["met", "NOT met", "cannot be told"]:
-        return "NOT met" if self.exceeded else "cannot be told" if self.missing else "met"
-
-    @property
-    def exit_code(self) -> int:
-        return 1 if self.exceeded else 3 if self.missing else 0
-
-    @property
-    def verdict(self) -> Verdict:
-        """Return the verdict in the words that all commands share."""
-        return VERDICTS[self.exit_code]
-
-    @property
-    def lines(self) -> list[str]:
-        return [*self.exceeded, *self.missing]
-
-    def as_object(self) -> dict[str, Any]:
-        """Convert the verdict to JSON-compatible data."""
-        return {"held": self.outcome == "met", "verdict": self.outcome, "lines": self.lines}
-
-
 def check_limits(
     comparison: Comparison, limits: Replay, lines_read: int = 0, skipped: Sequence[SkipCount] = ()
-) -> ReplayVerdict:
+) -> GateVerdict:
     """Compare the differences with the limits, and return the verdict.
 
-    `lines_read`: captured lines, those of `skipped` included.
+    It is not met if a limit is exceeded, inconclusive if too little was compared. `lines_read`:
+    captured lines, those of `skipped` included.
     """
-    return ReplayVerdict(
-        exceeded=tuple(list_exceeded(comparison, limits)),
-        missing=tuple(_list_missing(comparison, limits, lines_read, skipped)),
-    )
+    exceeded = list_exceeded(comparison, limits)
+    missing = list(_list_missing(comparison, limits, lines_read, skipped))
+    held: Held = "NOT met" if exceeded else "cannot be told" if missing else "met"
+    return GateVerdict(held, [*exceeded, *missing])
 
 
 def list_exceeded(comparison: Comparison, limits: Replay) -> list[str]:
@@ -227,11 +196,6 @@ def _format_share(count: int, of: int, most: float | None) -> str:
     """
     share = format_percent(count / of) if most and of else format_percent_of(count, of)
     return share if most is None else f"{share}; at most {format_percent(most)}"
-
-
-def format_count(count: int, noun: str) -> str:
-    """Format a number of things, for example "1 row" or "1,000 responses"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_difference(value: float) -> str:

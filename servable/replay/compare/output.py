@@ -19,7 +19,6 @@ from servable.replay.compare.comparison import (
     WorstRequest,
 )
 from servable.replay.compare.gate import (
-    ReplayVerdict,
     compute_largest_share,
     compute_least_rows,
     describe_difference,
@@ -27,6 +26,7 @@ from servable.replay.compare.gate import (
     format_percent,
     format_percent_of,
 )
+from servable.verdict import GateVerdict
 
 WORST_FILE = "worst.jsonl"
 """The requests that differ most, as a capture file that `servable replay` can send alone."""
@@ -99,9 +99,7 @@ def list_differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
     return sorted(several, key=lambda output: -output.share)
 
 
-def build_json(
-    comparison: Comparison, limits: Replay, gate: ReplayVerdict | None
-) -> dict[str, Any]:
+def build_json(comparison: Comparison, limits: Replay, gate: GateVerdict | None) -> dict[str, Any]:
     """Convert the comparison to JSON-compatible data. `gate`: None without --gate."""
     names = (
         "requests", "compared", "without_expected", "errors", "answered_now", "failed_on_both", "rows",

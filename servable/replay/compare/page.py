@@ -10,20 +10,20 @@ from servable.measured.document import About, Cell, Picture, ReportTable, Row, T
 from servable.measured.precision import format_number
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.gate import (
-    ReplayVerdict,
     describe_difference,
     format_confidence,
     format_difference,
     format_percent_of,
 )
 from servable.replay.compare.output import list_differing_outputs, list_ignored, list_unseen
+from servable.verdict import GateVerdict
 
 # The maximum number of outputs in the chart; the table has all.
 _MOST_SHOWN = 12
 
 
 def write_page(
-    folder: Path, comparison: Comparison, *, title: str, where: str, gate: ReplayVerdict | None
+    folder: Path, comparison: Comparison, *, title: str, where: str, gate: GateVerdict | None
 ) -> Path:
     """Write report.html and pictures/*.png in `folder`, and return the page's path.
 
@@ -33,10 +33,10 @@ def write_page(
     return document.write(folder, build_tabs(comparison, gate), title=title, abouts=[about])
 
 
-def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
+def summarize(comparison: Comparison, gate: GateVerdict | None) -> str:
     """Return the result in one sentence."""
     words = {"met": "met", "NOT met": "not met", "cannot be told": "inconclusive"}
-    verdict = "" if gate is None else f"The gate is {words[gate.outcome]}: "
+    verdict = "" if gate is None else f"The gate is {words[gate.held]}: "
     share = format_percent_of(comparison.differing_rows, comparison.rows)
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (
@@ -45,8 +45,8 @@ def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     )
 
 
-def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
-    texts = [] if gate is None else (gate.lines or ["Every limit of the gate is met."])
+def build_tabs(comparison: Comparison, gate: GateVerdict | None) -> list[Tab]:
+    texts = [] if gate is None else list(gate.lines or ["Every limit of the gate is met."])
     texts += [f"{format_confidence(comparison)}."] if comparison.rows else []
     texts += [f"{line}." for line in list_unseen(comparison)]
     texts += [] if comparison.worst_requests else ["No request differs."]

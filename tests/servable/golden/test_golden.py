@@ -123,6 +123,8 @@ def test_the_first_element_that_differs_beyond_the_tolerance_is_named() -> None:
     for changed, found in ((b"0.60001", []), (b"0.7", [("output[1][0]", 0.6, 0.7)])):
         after = b"0.5,1\n%s,2\n" % changed
         assert list(find_differences(b"0.5,1\n0.6,2\n", after, 1e-4, CSV)) == found
+    before, after = (to_npy(np.array([[1 + 1j, 1 + end]])) for end in (1j, 3j))
+    assert [*find_differences(before, after, 1e-4)] == [("output[0][1]", 1 + 1j, 1 + 3j)]
     cases: list[tuple[str, str, tuple[object, ...]]] = [
         ('{"predictions": [[1, 0.4]]}', '{"predictions": [[1, 0.5]]}', ("output[0][1]", 0.4, 0.5)),
         ('{"predictions": [{"y": "a"}]}', '{"predictions": [{"y": "b"}]}', ("y[0]", "a", "b")),

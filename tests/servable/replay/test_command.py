@@ -195,24 +195,20 @@ def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
 
 def test_a_difference_fails_only_with_a_gate_and_a_failed_request_always(sending: Sending) -> None:
     sending.models = [other_score]
-    ended = ran()
-    assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
-    assert printed()["verdict"] == "holds"
-
-    sending.models = [fail]
-    ended = ran()
-    assert (ended.return_value, "6 failed: timeout" in ended.stdout) == (1, True)
-    assert printed()["verdict"] == "does not hold"
-
-
-def test_json_has_the_result_and_the_comparison(sending: Sending) -> None:
-    sending.models = [other_score]
     found = printed()
     (folder,) = folders()
     assert Path(found["folder"]) in (folder.resolve(), folder)
     assert found["latency_ms"]["p50"] == pytest.approx(20, rel=0.03)
     compared = found["comparison"]
     assert (compared["compared"], compared["differing_rows"], compared["gate"]) == (6, 1, None)
+    ended = ran()
+    assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
+    assert found["verdict"] == "holds"
+
+    sending.models = [fail]
+    ended = ran()
+    assert (ended.return_value, "6 failed: timeout" in ended.stdout) == (1, True)
+    assert printed()["verdict"] == "does not hold"
 
 
 @pytest.mark.parametrize(

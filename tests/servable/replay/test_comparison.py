@@ -9,9 +9,10 @@ import pytest
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.answers.outputs import read_outputs
 from servable.replay.answers import AnswerPair
-from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, WORST, Comparison
-from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
+from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
+from servable.replay.compare.gate import check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
+from servable.verdict import GateVerdict
 from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, in_json, pair_of, recorded, written
 
@@ -51,13 +52,12 @@ def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> No
 
 
 def test_another_shape_type_or_content_type_is_named() -> None:
-    cases: list[tuple[object, str]] = [
-        ({"predictions": [[1.0, 2.0, 3.0]]}, "shape [1, 2] became [1, 3]"),
-        ({"predictions": [["1", "2"]]}, "type number became string"),
-        ({"predictions": [[True, False]]}, "type number became truth value"),
-    ]
-    for answered, problem in cases:
-        found = of_json({"predictions": [[1.0, 2.0]]}, answered)
+    for answered, problem in (
+        ([[1.0, 2.0, 3.0]], "shape [1, 2] became [1, 3]"),
+        ([["1", "2"]], "type number became string"),
+        ([[True, False]], "type number became truth value"),
+    ):
+        found = of_json({"predictions": [[1.0, 2.0]]}, {"predictions": answered})
         assert problem in found.outputs["output"].problems
 
     several = (written({"a": np.ones(2, kind)}, PROTOBUF) for kind in ("<f4", "<f8"))
@@ -90,25 +90,16 @@ def test_the_tolerance_is_of_the_largest_number_of_the_row_and_infinities_are_co
     assert found.outputs["output"].changed_top == {1: 1, 2: 0}
 
 
-def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
-    worst = comparison_of(
-        in_json(number, *({"predictions": [{"a": 1.0 + off, "b": 1.0}]} for off in (0, number)))
-        for number in range(3 * WORST)
-    ).worst_requests
-    numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
-    assert numbers == list(reversed(range(2 * WORST, 3 * WORST)))
-
-
 def test_nothing_compared_does_not_pass_and_no_label_is_printed() -> None:
     found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
-    printed = json.dumps(build_json(found, Replay(), ReplayVerdict()))
+    printed = json.dumps(build_json(found, Replay(), GateVerdict("met")))
     shown = "".join(format_lines(found))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
     nothing = comparison_of([pair_of(0, None, recorded(b"{}"))])
     verdict = check_limits(nothing, Replay())
-    assert verdict.outcome == "cannot be told"
-    assert "No response was compared" in verdict.missing[0]
+    assert verdict.held == "cannot be told"
+    assert "No response was compared" in verdict.lines[0]
 
 
 ROWS = {"predictions": [[0.5, 0.25]] * 100}
@@ -210,4 +201,4 @@ def test_an_ignored_output_does_not_differ_and_is_named_as_not_compared() -> Non
     assert len(list_exceeded(ignoring("output"), Replay())) == 1
     assert format_lines(ignoring("id"))[2].endswith(": id")
     verdict = check_limits(ignoring("id", "output"), Replay())
-    assert (verdict.outcome, len(verdict.missing)) == ("cannot be told", 1)
+    assert (verdict.held, len(verdict.lines)) == ("cannot be told", 1)

@@ -22,8 +22,9 @@ from servable.replay.answers import AnswerPair
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare import gate
 from servable.replay.compare.comparison import WORST, Comparison, _compute_scales, _explain
-from servable.replay.compare.gate import ReplayVerdict, check_limits, list_exceeded
+from servable.replay.compare.gate import check_limits, list_exceeded
 from servable.replay.compare.output import build_json, format_lines
+from servable.verdict import GateVerdict
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, in_json, pair_of, recorded
 
@@ -40,15 +41,15 @@ def numbers(
 # --- arrays
 def test_a_difference_is_relative_to_the_largest_of_the_row_and_to_its_tolerance() -> None:
     found = numbers([[4.0, 1.0], [2.0, 2.0]], [[4.0, 2.0], [2.0, 2.0]])
-    assert (found.largest, found.differing.tolist()) == (0.25, [True, False])
+    assert (found.largest, found.row_changes.tolist()) == (0.25, [True, False])
     for by, differs in [(0.25, False), (0.2499, True)]:
         found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
         assert found.severity == pytest.approx(0.25 / by)
-        assert bool(found.differing.any()) == differs
+        assert bool(found.row_changes.any()) == differs
 
     tolerance = Tolerance(0.5, absolute=0.25)
     found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
-    assert found.differing.tolist() == [False, True]
+    assert found.row_changes.tolist() == [False, True]
     found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
     assert found == [0, 1]
 
@@ -58,7 +59,7 @@ def test_nan_and_infinity_count_only_on_one_side() -> None:
     expected = [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]]
     found = numbers(expected, [[1, 1], [nan, 1], [1, 1], [infinity, 2], [1, 1]])
     assert (found.nan_rows, found.infinite_rows, found.largest) == (2, 2, 0)
-    assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
+    assert (found.row_changes.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
 
     values = [nan, infinity, -infinity, 1.0]
     assert numbers([values], [values]).is_equal
@@ -104,7 +105,7 @@ def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> N
     labels = ([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"])
     was, now = (np.array(each, object) for each in labels)
     found = compare_arrays(was, now, None, rows=3, typed=True, tops=())
-    assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
+    assert (found.labels, found.row_changes.tolist()) == (2, [False, True, True])
     assert found.severity == math.inf
     cases: list[tuple[Any, Any, bool, str]] = [
         (np.zeros(2, "f4"), np.zeros(2, "f8"), True, "type float32 became float64"),
@@ -115,7 +116,7 @@ def test_labels_that_changed_and_values_that_cannot_be_compared_are_named() -> N
     ]
     for expected, answered, typed, problem in cases:
         found = compare_arrays(expected, answered, EXACT, rows=2, typed=typed, tops=())
-        assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
+        assert (found.problem, bool(found.row_changes.all())) == (problem, bool(problem))
 
 
 def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
@@ -134,7 +135,7 @@ def test_the_highest_scores_are_compared_as_sets_with_or_without_rows() -> None:
 
     was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
     found = compare_arrays(was, now, EXACT, rows=2, typed=True, tops=(1,))
-    assert (found.differing.tolist(), found.top) == ([True, False], {})
+    assert (found.row_changes.tolist(), found.top) == ([True, False], {})
 
 
 # --- reasons, shares and sentences
@@ -149,10 +150,8 @@ def test_differences_and_numbers_are_written_as_people_write_them() -> None:
         ({"nan_rows": 1, "labels": 1, "top": {1: 1}}, several),
     ]
     for difference, reason in cases:
-        assert _explain(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
+        assert _explain(ArrayDifference(changed=np.ones((1, 1), bool), **difference)) == reason
     for text, expected in [
-        (gate.format_count(1, "row"), "1 row"),
-        (gate.format_count(1000, "response"), "1,000 responses"),
         (gate.format_difference(0.00612), "0.0061"),
         (gate.format_difference(4.2e-8), "4.2e-8"),
         (gate.format_percent(0.1234), "12.3 %"),
@@ -205,7 +204,7 @@ def test_each_share_may_be_as_large_as_its_limit() -> None:
 
 def test_added_outputs_and_the_worst_requests_are_said_up_to_five_in_finite_numbers() -> None:
     verdict = check_limits(comparison_of([]), Replay())
-    assert verdict.missing == ("No request was replayed, so there are no responses to compare.",)
+    assert verdict.lines == ["No request was replayed, so there are no responses to compare."]
     (sentence,) = list_exceeded(failing(3, of=3), Replay())
     assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
 
@@ -245,7 +244,7 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
         "expected errors: 1 failed again, 2 succeed now",
     ]
     assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
-    stored = build_json(found, Replay(), ReplayVerdict(exceeded=("x",)))
+    stored = build_json(found, Replay(), GateVerdict("NOT met", ["x"]))
     names = ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
     assert [stored[name] for name in names] == [8, 2, 2, 2, 1]
     assert (stored["errors"], stored["shown"]["least_rows"]) == ({"status 400": 2}, 3000)
@@ -257,9 +256,12 @@ def test_answers_errors_and_the_worst_requests_are_bounded(monkeypatch: pytest.M
     errors = comparison_of(pair_of(0, recorded(b"{}"), each) for each in failed).errors
     assert (len(errors), errors["other errors"], errors["kind 0"]) == (21, 5, 2)
 
-    found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
-    kept = [one.pair.request.event_id for one in found.worst_requests]
-    assert kept == [f"event-{n}" for n in range(WORST)]
+    for values, numbers_kept in (
+        ([2.0] * 2 * WORST, range(WORST)),
+        ([1.0 + number for number in range(3 * WORST)], range(3 * WORST - 1, 2 * WORST - 1, -1)),
+    ):
+        kept = comparison_of(pairs_of(*values)).worst_requests
+        assert [one.pair.request.event_id for one in kept] == [f"event-{n}" for n in numbers_kept]
     monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
     found = comparison_of(pairs_of(2.0, 4.0, 3.0))
     assert [one.pair.request.event_id for one in found.worst_requests] == ["event-1"]

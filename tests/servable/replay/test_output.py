@@ -1,7 +1,6 @@
 """What a replay says and keeps: the announcement, the progress, the result, the log of its answers."""
 
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,22 +54,16 @@ def test_a_replay_is_announced_with_its_duration(index: CaptureIndex) -> None:
         )
 
 
-@dataclass
-class Clock:
-    now: float = 100.0
-    waits: list[float] = field(default_factory=list)
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
     for module in (output, console):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
 def test_the_estimate_is_the_captured_time_that_is_left_or_by_the_rate(
-    index: CaptureIndex, clock: Clock
+    index: CaptureIndex, clock: SimpleNamespace
 ) -> None:
     # (as fast, answered before, answered, captured moment, seconds before and after it, the line)
     cases: list[tuple[bool, int, int, float, int, int, str]] = [
@@ -98,7 +91,9 @@ def test_the_estimate_is_the_captured_time_that_is_left_or_by_the_rate(
     assert tick.format_text().startswith("1 of 10 done, 1 failed; ")
 
 
-def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_lines_are_few(
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
     with show_progress_line() as show:
         for step in range(5):
             show(lambda step=step: f"line {step}")  # type: ignore[misc]
@@ -106,11 +101,8 @@ def test_without_a_terminal_lines_are_few(clock: Clock, capsys: pytest.CaptureFi
     captured = capsys.readouterr()
     assert (captured.err.splitlines(), captured.out) == (["line 2", "line 4"], "")
 
-    def text() -> str:
-        raise AssertionError("it was made")
-
     with show_progress_line() as show:
-        show(text)
+        show(lambda: pytest.fail("it was made"))
 
 
 def test_the_progress_is_shown_in_the_gaps_between_answers_too(

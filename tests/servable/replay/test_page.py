@@ -15,7 +15,8 @@ from servable.replay.answers import AnswerPair
 from servable.replay.command import _find_only_output
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import ReplayVerdict, format_confidence, list_exceeded
+from servable.replay.compare.gate import format_confidence, list_exceeded
+from servable.verdict import GateVerdict
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
@@ -36,7 +37,7 @@ def several(
         yield pair_of(number, expected, answered)
 
 
-NOT_MET, TOO_FEW = ReplayVerdict(exceeded=("too many",)), ReplayVerdict(missing=("too few",))
+NOT_MET, TOO_FEW = GateVerdict("NOT met", ["too many"]), GateVerdict("cannot be told", ["too few"])
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def changed() -> Comparison:
 
 
 def tabs_of(
-    monkeypatch: pytest.MonkeyPatch, comparison: Comparison, gate: ReplayVerdict | None = None
+    monkeypatch: pytest.MonkeyPatch, comparison: Comparison, gate: GateVerdict | None = None
 ) -> dict[str, Tab]:
     """Return the tabs of the page, without drawing the chart."""
     monkeypatch.setattr(page, "draw_shares", lambda comparison: b"chart")
@@ -78,9 +79,9 @@ def test_the_page_begins_with_the_verdict_in_color_and_has_no_chart_without_diff
     assert ("<img" in text, [*(tmp_path / "same" / "pictures").iterdir()]) == (False, [])
 
 
-@pytest.mark.parametrize("gate", [ReplayVerdict(), NOT_MET, TOO_FEW, None])
+@pytest.mark.parametrize("gate", [GateVerdict("met"), NOT_MET, TOO_FEW, None])
 def test_the_first_tab_has_the_sentences_of_the_gate_and_the_chart(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: ReplayVerdict | None
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: GateVerdict | None
 ) -> None:
     first, last = tabs_of(monkeypatch, changed, gate).values()
     sentences = [] if gate is None else gate.lines or ["Every limit of the gate is met."]
@@ -128,7 +129,7 @@ def test_the_worst_requests_stand_with_their_difference(monkeypatch: pytest.Monk
 
 def test_the_result_is_one_sentence_and_unknown_numbers_leave_cells_empty() -> None:
     all_differ = "20 of 20 rows differ (100 %) in 20 compared responses."
-    cases: list[tuple[ReplayVerdict | None, int, str]] = [
+    cases: list[tuple[GateVerdict | None, int, str]] = [
         (None, 0, all_differ),
         (NOT_MET, 0, f"The gate is not met: {all_differ}"),
         (TOO_FEW, 0, f"The gate is inconclusive: {all_differ}"),

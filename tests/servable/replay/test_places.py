@@ -3,10 +3,11 @@
 import dataclasses
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import numpy as np
@@ -17,7 +18,6 @@ from hypothesis import strategies as st
 from infra.parameters.loading import ValidFile
 from servable.captured.lines import CapturedRequest, format_line
 from servable.measured.measurement import LoadTarget
-from servable.measured.options import TargetOptions
 from servable.project.environments import Project
 from servable.replay import command as against
 from servable.replay import places, run
@@ -120,15 +120,10 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
 def test_another_deployment_is_another_run(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Account:
-        def client(self, service: str) -> Any:
-            return self
-
-        def describe_endpoint(self, **given: str) -> dict[str, str]:
-            assert given == {"EndpointName": "ranker"}
-            return {"EndpointConfigName": "config-7"}
-
-    monkeypatch.setattr(against, "open_account", lambda environment, **given: Account())
+    account = Mock()
+    describe = account.client.return_value.describe_endpoint
+    describe.return_value = {"EndpointConfigName": "config-7"}
+    monkeypatch.setattr(against, "open_account", lambda environment, **given: account)
     reached: Any = SimpleNamespace(asked=SimpleNamespace(model_sha256=None))
     for target, models in [("deployed", ["config-7"]), ("local", [None])]:
         options = dataclasses.replace(OPTIONS, target=target, redact=True)
@@ -136,6 +131,7 @@ def test_another_deployment_is_another_run(
         found = _describe_run("prod", loaded, [reached], options)
         assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
         assert found["p99_latency_ms"] == 70
+    describe.assert_called_once_with(EndpointName="ranker")
 
 
 def test_a_shadow_variant_of_the_environment_is_named_when_requests_are_read(
@@ -155,44 +151,34 @@ def test_a_shadow_variant_of_the_environment_is_named_when_requests_are_read(
 def test_another_target_is_an_address_an_environment_or_a_revision(
     environment: Environment, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[tuple[str, ValidFile | None, Path, TargetOptions]] = []
-
-    @contextmanager
-    def prepared(
-        what: str, loaded: ValidFile | None, output: Path, options: TargetOptions
-    ) -> Iterator[str]:
-        given.append((what, loaded, output, options))
-        yield "reached"
-
-    @contextmanager
-    def checked_out(project: Project, revision: str) -> Iterator[dict[str, ValidFile]]:
-        yield {"prod": loaded} if revision == "main" else {}
+    def check_out(project: Project, revision: str) -> Any:
+        return nullcontext({"prod": loaded} if revision == "main" else {})
 
     def prepare(name: str, loaded: ValidFile | None, **changes: Any) -> Any:
-        options = dataclasses.replace(OPTIONS, **changes)
-        with against.prepare_other_target(
-            name, loaded, "environments", project / "out", options
-        ) as reached:
+        """Return what the target is prepared from."""
+        options, output = dataclasses.replace(OPTIONS, **changes), project / "out"
+        with against.prepare_other_target(name, loaded, "environments", output, options) as reached:
             return reached
 
     (project / "cdk.json").write_text("{}")
     monkeypatch.chdir(project)
-    monkeypatch.setattr(against, "prepare_target", prepared)
-    monkeypatch.setattr(against, "check_out_revision", checked_out)
-    loaded = environment()
-    assert prepare("http://127.0.0.1:9", None) == "reached"
-    assert given.pop() == ("http://127.0.0.1:9", None, project / "out", OPTIONS)
+    monkeypatch.setattr(against, "prepare_target", lambda *given: nullcontext(given))
+    monkeypatch.setattr(against, "check_out_revision", check_out)
+    loaded, url = environment(), "http://127.0.0.1:9"
+    assert prepare(url, None) == (url, None, project / "out", OPTIONS)
 
     # Another environment has its own variant.
     (project / "environments" / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
-    prepare("other", loaded, variant="primary", target="deployed")
-    what, other, _, options = given.pop()
-    assert (what, other and other.name) == ("other", "other")
-    assert (options.variant, options.target) == (None, "deployed")
+    what, other, _, options = prepare("other", loaded, variant="primary", target="deployed")
+    assert (what, other.name, options.variant, options.target) == (
+        "other",
+        "other",
+        None,
+        "deployed",
+    )
 
     # A revision runs on this computer.
-    prepare("main", loaded, target="deployed", variant="primary")
-    what, before, _, options = given.pop()
+    what, before, _, options = prepare("main", loaded, target="deployed", variant="primary")
     assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
     with pytest.raises(click.UsageError, match="prod didn't exist or couldn't be loaded"):
         prepare("older", loaded)

@@ -91,31 +91,27 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
         assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
 
 
-def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:
-    good = format_line(request(1)) + b"\n"
-    recording = b"".join(good + hostile + b"\n" for hostile in HOSTILE.values())
-    (tmp_path / "captured").mkdir()
-    (tmp_path / "captured" / "x.jsonl").write_bytes(recording)
-    names = json.dumps({"\x1b[2J": 1, "\ud800": 2, "a\ngate: met": 3, "output": 4}).encode()
-    with Server(lambda *_: (200, OK[1], names)) as server:
-        code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate"))
-    assert (code, "Traceback" in words) == (1, False)
-    assert lines_kept(tmp_path) == list(range(1, 2 * len(HOSTILE), 2))
-    assert [line for line in out.splitlines() if line.startswith("gate: met")] == []
-    assert (controls(out + words), list(tmp_path.rglob("report.html")) != []) == ("", True)
-
-
-def test_redaction_leaves_nothing_of_a_caller_in_files_and_output(tmp_path: Path) -> None:
-    (tmp_path / "captured").mkdir()
+def test_hostile_lines_and_answers_lose_nothing_sent_and_redaction_leaves_nothing_of_a_caller(
+    tmp_path: Path,
+) -> None:
     metadata = METADATA | {"eventId": None, "inferenceId": "alice", "customAttributes": ["u=alice"]}
     answer = {"observedContentType": "application/json", "encoding": "JSON"}
     data = {"endpointInput": INPUT, "endpointOutput": answer | {"data": '{"outputs": [0.5]}'}}
-    content = json.dumps({"captureData": data, "eventMetadata": metadata})
-    (tmp_path / "captured" / "x.jsonl").write_text(content + "\n")
-    with Server(lambda *_: (200, OK[1], b'{"outputs": [0.6]}')) as server:
-        code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate", "--redact"))
-    (headers, _), *_ = server.asked
-    assert (code, headers["X-Amzn-SageMaker-Custom-Attributes"]) == (1, "u=alice")
+    good = format_line(request(1))
+    lines = [line for hostile in HOSTILE.values() for line in (good, hostile)]
+    lines.append(json.dumps({"captureData": data, "eventMetadata": metadata}).encode())
+    (tmp_path / "captured").mkdir()
+    (tmp_path / "captured" / "x.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    names = json.dumps({"\x1b[2J": 1, "\ud800": 2, "a\ngate: met": 3, "output": 4}).encode()
+    with Server(lambda *_: (200, OK[1], names)) as server:
+        # The caller's is the earliest, so that it stays among those that differ most.
+        code, out, words = ended(started(tmp_path, server.url, "--gate", "--redact"))
+    assert (code, "Traceback" in words) == (1, False)
+    assert lines_kept(tmp_path) == list(range(1, 2 * len(HOSTILE) + 2, 2))
+    assert [line for line in out.splitlines() if line.startswith("gate: met")] == []
+    assert (controls(out + words), list(tmp_path.rglob("report.html")) != []) == ("", True)
+    sent = [headers.get("X-Amzn-SageMaker-Custom-Attributes") for headers, _ in server.asked]
+    assert (sent.count("u=alice"), sent.count(None)) == (1, len(HOSTILE))
     files = [file for file in (tmp_path / RUNS).rglob("*") if file.is_file()]
     assert {"answers.jsonl", "worst.jsonl", "report.html"} <= {file.name for file in files}
     assert [file for file in files if b"alice" in file.read_bytes()] == []

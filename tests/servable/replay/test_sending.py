@@ -1,12 +1,13 @@
-"""The sending process of a replay: the plan and the requests that it gets, and the answers that it gives."""
+"""The sending process of a replay: what it sends and when, and the answers that it gives."""
 
-import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,91 +15,94 @@ import pytest
 from servable.captured.lines import CapturedRequest
 from servable.measured.measurement import LoadError, LoadTarget, build_container_target
 from servable.replay import run as sending
-from servable.replay.answers import AnswerPair
 from servable.replay.run import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
-from tests.servable.replay.echo_worker import SEND_LAG_MS
 from tests.servable.tune.servers import OK, Answer, Server
 
-TARGET = LoadTarget(
-    url="http://127.0.0.1:9/a", headers={"X-A": "b"}, signing_region="eu-west-1", timeout_seconds=7
-)
-OTHER = LoadTarget(url="http://127.0.0.1:9/other")
-PACE = ReplayPace(as_fast=True, objective_ms=80.0)
+pytestmark = pytest.mark.long
+
+OFF = "http://127.0.0.1:1/invocations"
 GIVEN = [
     (NINE + 10, request(0, accept="a/b", custom_attributes="tier=gold", target_model="m")),
-    (NINE + 12, request(1, content_type="text/csv")),
-    (NINE + 13, request(2)),
+    (NINE + 11, request(1, content_type="text/csv")),
+    (NINE + 11.5, request(2)),
 ]
 
 
-def echoed(replayed: AnswerPair) -> dict[str, Any]:
-    """The message that the process got for a request."""
-    parsed: dict[str, Any] = json.loads(replayed.answered.body.partition(b"\n")[0])
-    return parsed
+def test_requests_are_sent_as_captured_when_due_and_stand_with_their_own_whole_answers() -> None:
+    came: list[float] = []
+    last = threading.Event()
 
+    def answer(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        came.append(time.perf_counter())
+        if number == 0:
+            assert last.wait(30)
+        elif number == 2:
+            last.set()
+            return 500, {"Content-Type": "text/plain"}, b"out of order" * 1000
+        return 200, {"Content-Type": headers["Content-Type"]}, body * 2
 
-@pytest.fixture
-def echoes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_MODULE", "tests.servable.replay.echo_worker")
+    with Server(answer) as server:
+        targets = [build_container_target(server.url), LoadTarget(url=OFF)]
+        with ReplaySender(targets, ReplayPace()) as sender:
+            several = list(sender.replay(GIVEN))
+    assert several[0].request.event_id == "event-1"  # the first request is answered later
+    replayed = sorted(several, key=lambda pair: pair.request.event_id)
+    assert [pair.request for pair in replayed] == [captured for _, captured in GIVEN]
+    due = [at - pair.send_lag_ms / 1000 for at, pair in zip(came, replayed, strict=True)]
+    assert [moment - due[0] for moment in due] == pytest.approx([0, 1, 1.5], abs=0.4)
 
+    (headers, first), (other, second), _ = server.asked
+    assert (first, second) == (GIVEN[0][1].body, GIVEN[1][1].body)
+    attributes = "X-Amzn-SageMaker-Custom-Attributes"
+    wanted = {"Content-Type": "application/json", "Accept": "a/b", attributes: "tier=gold"}
+    assert wanted.items() <= headers.items()
+    assert (other["Content-Type"], attributes in other) == ("text/csv", False)
+    assert server.paths == {"/models/m/invoke", "/invocations"}
 
-@pytest.mark.long
-def test_every_answer_of_both_targets_stands_with_its_own_request(echoes: None) -> None:
-    variables = {**os.environ, "GIVEN": "to the process"}
-    with ReplaySender([TARGET, OTHER], PACE, variables=variables) as sender:
-        echo = list(sender.replay(GIVEN))
-    by_number = sorted(echo, key=lambda pair: pair.request.event_id)
-    targets = [asdict(TARGET), asdict(OTHER)]
-    assert echoed(by_number[0])["plan"] == {"targets": targets, "pace": [True, 80.0]}
-    assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
-    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
-
-    bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
-    assert [replayed.request.body for replayed in echo] == bodies
-    assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
-    nothing = dict.fromkeys(("custom_attributes", "accept", "target_model"))
-    headers = {"custom_attributes": "tier=gold", "accept": "a/b", "target_model": "m"}
-    assert [echoed(replayed)["headers"] for replayed in by_number[:2]] == [
-        {"content_type": "application/json", **headers},
-        {"content_type": "text/csv", **nothing},
+    names = attrgetter("status", "content_type", "body", "error")
+    assert [names(pair.answered) for pair in replayed] == [
+        (200, "application/json", first * 2, ""),
+        (200, "text/csv", second * 2, ""),
+        (500, "text/plain", b"out of order" * 1000, ""),
     ]
-
-    first, second = by_number[0].answered, by_number[0].other
-    assert second is not None
-    assert second.body == first.body + b"!"
-    heads = [(one.status, one.content_type, one.latency_ms, one.error) for one in (first, second)]
-    assert heads == [(200, "t/0", 5.0, ""), (201, "t/1", 6.0, "")]
-    assert by_number[0].send_lag_ms == SEND_LAG_MS
+    assert all((pair.answered.latency_ms or 0) > 0 for pair in replayed)
+    for pair in replayed:
+        assert pair.other is not None
+        assert (pair.other.status, pair.other.body, bool(pair.other.error)) == (None, b"", True)
 
 
-@pytest.mark.long
-def test_a_process_that_refuses_or_ends_is_reported(echoes: None) -> None:
-    with pytest.raises(LoadError, match=r"^no credentials$"):
-        ReplaySender([build_container_target("http://127.0.0.1:9/refuses")], ReplayPace())
+def test_a_process_that_refuses_or_ends_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    signed = LoadTarget(url=OFF, signing_region="eu-west-1")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    none = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), "/dev/null")
+    none["AWS_EC2_METADATA_DISABLED"] = "true"
+    with pytest.raises(LoadError, match="credentials"):
+        ReplaySender([signed], ReplayPace(), variables=kept | none)
 
+    with ReplaySender([LoadTarget(url=OFF)], ReplayPace()) as sender:
+        sender._process.kill()
+        with pytest.raises(LoadError, match="the replay's sending process has ended"):
+            list(sender.replay(GIVEN * 100))
+
+    (tmp_path / "ends.py").write_text("raise SystemExit('\\n'.join(map(str, range(12))))")
+    monkeypatch.setattr(sending, "_MODULE", "ends")
     with pytest.raises(LoadError) as raised:
-        ReplaySender([build_container_target("http://127.0.0.1:9/ends")], ReplayPace())
+        ReplaySender([signed], ReplayPace(), variables={**os.environ, "PYTHONPATH": str(tmp_path)})
     ended, *lines = str(raised.value).splitlines()
     assert ended == "the replay's sending process has ended."
-    assert lines == [f"line {number}" for number in range(2, 12)]
-
-    ending = [build_container_target("http://127.0.0.1:9/ends-later")]
-    ended = "the replay's sending process has ended"
-    with ReplaySender(ending, ReplayPace()) as sender, pytest.raises(LoadError, match=ended):
-        list(sender.replay(GIVEN * 100))
+    assert lines == [str(number) for number in range(2, 12)]
 
 
-@pytest.mark.long
-def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends(
-    echoes: None,
-) -> None:
+def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends() -> None:
     def breaking() -> Iterator[tuple[float, CapturedRequest]]:
         yield GIVEN[0]
         raise OSError("gone")
 
     answered: list[str] = []
-    with ReplaySender([TARGET], PACE) as sender:
+    with ReplaySender([LoadTarget(url=OFF)], ReplayPace()) as sender:
         process = psutil.Process(sender._process.pid)
         assert os.getpgid(process.pid) == process.pid  # Ctrl-C reaches this process only
         with pytest.raises(OSError, match="gone"):
@@ -109,54 +113,19 @@ def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends
     assert (sender._input.closed, sender._output.closed) == (True, True)
 
 
-# The real process from here on.
-
-
-def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
-    return (500, {"Content-Type": "text/plain"}, b"out of order" * 1000) if b"[1]" in body else (
-        200, {"Content-Type": headers["Content-Type"]}, body * 2
-    )  # fmt: skip
-
-
-@pytest.mark.long
-def test_requests_are_sent_as_captured_and_whole_answers_and_errors_come_back() -> None:
-    off = LoadTarget(url="http://127.0.0.1:1/invocations")
-    paced = [(NINE + 0.01 * number, request(number)) for number in range(3)]
-    last = replace(GIVEN[0][1], event_id="event-3", content_type="text/csv", body=b"3")
-    with Server(model) as server:
-        targets = [build_container_target(server.url), off]
-        with ReplaySender(targets, ReplayPace()) as sender:
-            several = sender.replay([*paced, (NINE + 0.03, last)])
-            replayed = {pair.request.event_id: pair for pair in several}
-    assert sorted(replayed) == [f"event-{number}" for number in range(4)]
-    (headers,) = [headers for headers, body in server.asked if body == last.body]
-    wanted = {"Content-Type": "text/csv", "Accept": "a/b"}
-    wanted["X-Amzn-SageMaker-Custom-Attributes"] = "tier=gold"
-    assert wanted.items() <= headers.items()
-    assert "/models/m/invoke" in server.paths
-
-    answered = replayed["event-3"].answered
-    assert (answered.status, answered.content_type, answered.body) == (200, "text/csv", b"33")
-    answered = replayed["event-1"].answered
-    assert (answered.status, answered.body, answered.error) == (500, b"out of order" * 1000, "")
-
-    other = replayed["event-0"].other
-    assert other is not None
-    assert (other.status, other.body, bool(other.error)) == (None, b"", True)
-
-
-@pytest.mark.long
-def test_two_targets_take_turns_at_being_first() -> None:
+def test_two_targets_take_turns_at_being_first_and_are_signed_by_the_given_variables() -> None:
+    variables = {**os.environ, "AWS_ACCESS_KEY_ID": "GIVEN", "AWS_SECRET_ACCESS_KEY": "nothing"}
     with Server(lambda *_: OK) as server:
-        targets = [LoadTarget(url=f"{server.url}/", headers={"X-Name": name}) for name in "ab"]
-        with ReplaySender(targets, ReplayPace()) as sender:
+        signed = LoadTarget(url=f"{server.url}/", signing_region="eu-west-1")
+        targets = [replace(signed, headers={"X-Name": name}) for name in "ab"]
+        with ReplaySender(targets, ReplayPace(), variables=variables) as sender:
             list(sender.replay((NINE, request(number)) for number in range(2)))
     for number, names in enumerate(("ab", "ba")):
         sent = [headers for headers, body in server.asked if body == request(number).body]
         assert [headers["X-Name"] for headers in sent] == [*names]
+        assert all(" Credential=GIVEN/" in headers["Authorization"] for headers in sent)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("objective_ms", "status", "before", "after"),
     [(None, 200, 32, 32), (60_000, 200, 2, 3), (0.001, 200, 2, 1), (60_000, 500, 2, 1)],

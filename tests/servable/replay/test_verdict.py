@@ -11,7 +11,6 @@ from infra.parameters.replay import OutputTolerance, Replay
 from servable.captured.lines import RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.gate import (
-    ReplayVerdict,
     check_limits,
     compute_largest_share,
     compute_least_rows,
@@ -19,6 +18,7 @@ from servable.replay.compare.gate import (
 )
 from servable.replay.compare.output import build_json, list_ignored, list_unseen
 from servable.replay.places import SkipCount
+from servable.verdict import GateVerdict
 from servable_tensors.codecs import JSON, PROTOBUF
 from tests.servable.replay.pairs import (
     CLASS_NAMES,
@@ -54,7 +54,7 @@ def alike(count: int, rows: int = ROWS) -> list[AnswerPair]:
 
 def verdict(
     pairs: Iterable[AnswerPair], limits: Replay = DEFAULTS, read: int = 30, *skipped: SkipCount
-) -> ReplayVerdict:
+) -> GateVerdict:
     return check_limits(comparison_of(pairs, limits), limits, read, skipped)
 
 
@@ -72,41 +72,41 @@ def test_rows_and_shares_follow_from_a_poisson_count() -> None:
 
 
 def test_enough_rows_of_enough_requests_are_met_and_fewer_cannot_be_told() -> None:
-    assert verdict(alike(30)).outcome == "met"
+    assert verdict(alike(30)).held == "met"
     line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
     assert format_confidence(comparison_of(alike(30))) == line
 
     found = verdict([*alike(29), *alike(1, rows=99)])
-    assert (found.outcome, found.exit_code) == ("cannot be told", 3)
-    assert "which needs 3,000 rows" in found.missing[0]
-    assert "detectable_share = 0.0011." in found.missing[0]
+    assert (found.held, found.verdict) == ("cannot be told", "cannot be told")
+    assert "which needs 3,000 rows" in found.lines[0]
+    assert "detectable_share = 0.0011." in found.lines[0]
 
     failed = dataclasses.replace(SAME, status=500)
     found = verdict(pair_of(number, SAME, failed) for number in range(30))
-    assert "0 rows of 0 responses cannot show" in found.missing[0]
+    assert "0 rows of 0 responses cannot show" in found.lines[1]
 
     few = Replay(detectable_share=0.05)
-    assert verdict(alike(1), few).outcome == "cannot be told"
-    assert verdict(alike(10, rows=10), few).outcome == "met"
+    assert verdict(alike(1), few).held == "cannot be told"
+    assert verdict(alike(10, rows=10), few).held == "met"
 
 
 def test_skipped_lines_and_a_share_near_to_its_limit_cannot_be_told() -> None:
     found = verdict(alike(30), DEFAULTS, 31, skip(5), skip(3))
-    assert found.outcome == "cannot be told"
-    assert "8 of 31 captured lines were skipped" in found.missing[0]
-    assert verdict(alike(30), DEFAULTS, 100, skip(1)).outcome == "met"
+    assert found.held == "cannot be told"
+    assert "8 of 31 captured lines were skipped" in found.lines[0]
+    assert verdict(alike(30), DEFAULTS, 100, skip(1)).held == "met"
     (line,) = verdict(alike(30), DEFAULTS, 30, skip(0), skip(0, "notes.txt")).lines
     assert "captured/a.jsonl was not read" in line
 
     found = verdict([*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))])
-    assert "3 of 33 requests have no captured response" in found.missing[0]
+    assert "3 of 33 requests have no captured response" in found.lines[0]
 
     changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
-    assert verdict([changed]).outcome == "NOT met"
+    assert verdict([changed]).held == "NOT met"
 
     changed = pair_of(29, SAME, answer([*SCORES[:-27], *np.linspace(0.2, 0.3, 27).tolist()]))
     found = verdict([*alike(29), changed], Replay(differing_rows_share=0.01))
-    assert "up to 1.24 % of all may" in found.missing[0]
+    assert "up to 1.24 % of all may" in found.lines[0]
 
 
 # --- what is not compared, and what is not seen
@@ -116,7 +116,7 @@ def test_added_outputs_are_allowed_and_columns_that_are_not_seen_named() -> None
     allowed = "not compared, allowed by [replay] added_outputs: explanation in 30"
     for added, held, ignored in [(False, "NOT met", []), (True, "met", [allowed])]:
         limits = Replay(added_outputs=added)
-        assert verdict(pairs_, limits).outcome == held
+        assert verdict(pairs_, limits).held == held
         assert list_ignored(comparison_of(pairs_, limits)) == ignored
 
     (line,) = columns()

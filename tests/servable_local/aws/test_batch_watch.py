@@ -20,7 +20,7 @@ from servable.console import lines as console
 from servable.project.account import Account
 from servable_local.aws.local_aws import REGION
 from tests.servable.batch.deployed_batch import FILE, project
-from tests.servable.batch.test_estimate import loaded
+from tests.servable.batch.test_result import loaded
 from tests.servable_local.aws.local_account import Account as LocalAccount
 
 JOB = "rows-nightly"

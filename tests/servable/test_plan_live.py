@@ -182,11 +182,8 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(loaded: ValidFile) ->
 def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocked() -> None:
     priorities = {"b": 10, "c": 9, "a": 2}
     pools = [{"InstanceType": kind, "Priority": at} for kind, at in priorities.items()]
-    assert live.list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == (
-        "a",
-        "c",
-        "b",
-    )
+    found = live.list_instance_types({"InstancePools": pools, "InstanceType": "x"})
+    assert found == ("a", "c", "b")
     for status, protected, commands in [
         ("ROLLBACK_COMPLETE", True, 1),
         ("ROLLBACK_FAILED", True, 1),

@@ -45,6 +45,7 @@ _PROPERTIES: Mapping[str, tuple[str, ...]] = {
     POLICY: ("PolicyType", "TargetTrackingScalingPolicyConfiguration",
              "StepScalingPolicyConfiguration"),
 }  # fmt: skip
+_PRODUCTION, _SHADOW = "ProductionVariants", "ShadowProductionVariants"
 _IMAGE_DEFAULTS = build_variables(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
@@ -88,7 +89,7 @@ class _LiveResources:
         """Return the deployed configuration, and add its models."""
         properties = _select_properties(CONFIG, self._snapshot.config)
         stated = {variant["VariantName"]: variant for variant, _ in iterate_variants(wanted)}
-        for variant, _ in iterate_variants(properties):
+        for variant in (*properties.get(_PRODUCTION, []), *properties.get(_SHADOW, [])):
             other = stated.get(variant["VariantName"], {})
             pools = {pool["InstanceType"]: pool for pool in other.get("InstancePools", [])}
             self._add_model("ModelName", variant, other)

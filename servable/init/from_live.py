@@ -11,7 +11,6 @@ from typing import Any
 import click
 import tomlkit
 
-from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.beside import MADE
 from model_packaging.refusal import PackagingError
@@ -34,7 +33,7 @@ from servable.init.first_environment import (
 )
 from servable.init.model_folder import derive_model_name
 from servable.new.project_files import PINS, find_conflicts, find_missing_files, write_all
-from servable.project.account import Account, AwsError
+from servable.project.account import Account, AwsError, split_uri
 from servable.project.environments import select_lasting_errors
 from servable.project.folder import find_state_folder
 from servable.project.provided import find_local_aws
@@ -82,7 +81,13 @@ def write_live_environment(given: InitOptions, number: str, region: str) -> int:
         }
         click.echo(json.dumps(output, indent=2, default=str))
     else:
-        _print_result(files, result, following, findings)
+        lines = [f"{file}: written" for file in files]
+        lines += [f"{folder}: fetched from {uri}" for folder, uri in result.sources.items()]
+        for heading, rows in _group_by_effect(result.not_carried):
+            lines += ["", f"{heading}:", *(f"  {row}" for row in rows)]
+        click.echo("\n".join(lines))
+        print_lines(findings)
+        click.echo("\n  ".join(["\nnext:", *following]))
     return int(bool(select_lasting_errors(findings)))
 
 
@@ -162,23 +167,6 @@ def list_next_steps(
     ]
 
 
-def _print_result(
-    files: list[str], result: Expressed, following: list[str], findings: list[Finding]
-) -> None:
-    for file in files:
-        click.echo(f"{file}: written")
-    for folder, uri in result.sources.items():
-        click.echo(f"{folder}: fetched from {uri}")
-    for heading, rows in _group_by_effect(result.not_carried):
-        click.echo(f"\n{heading}:")
-        for row in rows:
-            click.echo(f"  {row}")
-    print_lines(findings)
-    click.echo("\nnext:")
-    for step in following:
-        click.echo(f"  {step}")
-
-
 EFFECTS = {
     "lost": "Not carried over",
     "changed": "Different from the deployed endpoint",
@@ -240,7 +228,7 @@ def fetch(sources: Mapping[str, str], account: Account, target: Path) -> None:
 
 def _download(account: Account, uri: str, target: Path) -> None:
     """Download an archive to the file `target`, or the objects below a prefix into that folder."""
-    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    bucket, prefix = split_uri(uri)
     files, total = {}, 0
     for each in account.iterate_items(
         "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix

@@ -36,7 +36,8 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
 
     Returns None if service, Region, and account are unchanged.
     """
-    changed = [key for key in PLACES if getattr(before, key) != getattr(after, key)]
+    places = {key: (getattr(before, key), getattr(after, key)) for key in PLACES}
+    changed = {key: (old, new) for key, (old, new) in places.items() if old != new}
     if not changed:
         return None
     kept = before.capture is not None or before.asynchronous is not None
@@ -48,12 +49,12 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
         endpoint=before.endpoint.name if before.variants else None,
         protected=before.endpoint.protect,
         moves=" and ".join(
-            f"{key} {getattr(before, key) or '(none)'} changes to {getattr(after, key) or '(none)'}"
-            for key in changed
+            f"{key} {old or '(none)'} changes to {new or '(none)'}"
+            for key, (old, new) in changed.items()
         ),
         keys=" and ".join(
-            f"take {key} out" if value is None else f'set {key} = "{value}" again'
-            for key, value in ((key, getattr(before, key)) for key in changed)
+            f"take {key} out" if old is None else f'set {key} = "{old}" again'
+            for key, (old, _) in changed.items()
         ),
     )
 
@@ -168,7 +169,7 @@ Verdict = (
 WORKTREE = "../deployed"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Deploy:
     """One command, and its purpose."""
 
@@ -237,11 +238,11 @@ def build_plan(
     if verdict == "update" and never:
         verdict, reasons = "refused", never
     command = _build_deploy_command(loaded, folder)
-    change = Deploy(command=command, why="the change")
+    change = Deploy(command, "the change")
     deploys = [] if verdict in ("nothing", "refused") else [change]
     if now.unlocking:
-        unlock = Deploy(command=now.unlocking, why="the stack may be deleted")
-        deploys = [unlock, Deploy(command=command, why="deletes it and creates it again")]
+        unlock = Deploy(now.unlocking, "the stack may be deleted")
+        deploys = [unlock, Deploy(command, "deletes it and creates it again")]
     if verdict == "update" and stuck:
         verdict, reasons = "two deploys", list(stuck.values())
         held = {name: now.variants[name] for name in stuck}
@@ -353,8 +354,7 @@ def _build_first_deploy(
             f"git worktree add {WORKTREE} {against} && (cd {WORKTREE} && {command}); "
             f"git worktree remove --force {WORKTREE}"
         )
-    why = f"scaling of {', '.join(stuck)} off; the number of instances stays"
-    return Deploy(command=command, why=why)
+    return Deploy(command, f"scaling of {', '.join(stuck)} off; the number of instances stays")
 
 
 def _build_deregister_command(

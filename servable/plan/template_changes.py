@@ -236,16 +236,15 @@ def _find_name(value: Any) -> str | None:
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping) and _is_computed(value):
         ((function, inside),) = value.items()
-        return _format_join(inside) if function == "Fn::Join" else _format_value(inside)
+        if function != "Fn::Join":
+            return _format_value(inside)
+        delimiter, parts = inside
+        if not isinstance(parts, list):
+            return _format_value(json.dumps(inside))
+        # For example arn:${AWS::Partition}:s3:::bucket
+        value = delimiter.join(
+            one if isinstance(one, str) else f"${{{_format_value(one)}}}" for one in parts
+        )
     text = value if isinstance(value, str) else json.dumps(value)
     # The end of a long address tells more than its beginning.
     return text if len(text) <= LONGEST_SHOWN else f"…{text[-LONGEST_SHOWN:]}"
-
-
-def _format_join(inside: Any) -> str:
-    """Return the text of Fn::Join, for example arn:${AWS::Partition}:s3:::bucket."""
-    delimiter, parts = inside
-    if not isinstance(parts, list):
-        return _format_value(json.dumps(inside))
-    texts = (one if isinstance(one, str) else f"${{{_format_value(one)}}}" for one in parts)
-    return _format_value(delimiter.join(texts))

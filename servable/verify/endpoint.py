@@ -189,21 +189,18 @@ def _describe_fleet(stack: DeployedStack, live: Properties) -> Iterator[str]:
     for variant in _list_variants(live):
         name, pools = variant["VariantName"], variant.get("InstancePools") or []
         counts = {pool["InstanceType"]: int(pool["CurrentInstanceCount"]) for pool in pools}
-        if counts:
-            yield f"{name} runs on {_describe_counts(counts, preferred.get(name))}"
-
-
-def _describe_counts(pools: Mapping[str, int], preferred: str | None) -> str:
-    # What the file prefers comes first, whatever order AWS answers in.
-    order = sorted(pools, key=lambda kind: kind != preferred)
-    shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
-    elsewhere = sum(count for kind, count in pools.items() if kind != preferred)
-    if preferred is None or not elsewhere:
-        return shown
-    return (
-        f"{shown}: AWS had too few {preferred} when {elsewhere} of them started; they stay until "
-        "scaling removes them, these first, or an update replaces the fleet"
-    )
+        if not counts:
+            continue
+        # What the file prefers comes first, whatever order AWS answers in.
+        first = preferred.get(name)
+        order = sorted(counts, key=lambda kind: kind != first)
+        shown = f"{name} runs on " + ", ".join(f"{counts[kind]} x {kind}" for kind in order)
+        if first is not None and (elsewhere := sum(counts.values()) - counts.get(first, 0)):
+            shown += (
+                f": AWS had too few {first} when {elsewhere} of them started; they stay until "
+                "scaling removes them, these first, or an update replaces the fleet"
+            )
+        yield shown
 
 
 def _compare_fleet(stack: DeployedStack, live: Properties) -> Iterator[Difference]:

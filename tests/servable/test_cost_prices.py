@@ -4,15 +4,13 @@ import datetime
 import json
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import boto3
 import botocore.loaders
 import click
 import pytest
-from botocore.stub import Stubber
 
 from infra.catalog.prices import find_standing_price
 from infra.parameters.environment import Prices
@@ -30,6 +28,7 @@ from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.presets import environments, templates
 from tests.servable.test_cost import environment
+from tests.servable.verify.answering import AnsweringAccount, Found
 
 # A bill of December 2023, EU (Ireland): https://github.com/aws-samples/sagemaker-ssh-helper/blob/
 # b6bf9ba39119784eb6ce6683ae9a6a2ed8ef4cd3/Sample_Costs.md (read 2026-11-24).
@@ -141,7 +140,6 @@ NAME, REGION = "ml.c5.xlarge", "eu-west-1"
 (EXAMPLE,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
     "GetProducts"
 ]
-CREDENTIALS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 
 
 def product(usd: str, unit: str = "Hrs", **attributes: str) -> str:
@@ -164,18 +162,18 @@ DATA = [
 
 
 def client(*products: str, data: Sequence[str] = ()) -> Any:
-    """A client that answers GetProducts for `NAME` in `REGION`, then for data there, and nothing else."""
-    pricing = boto3.client("pricing", region_name="us-east-1", **CREDENTIALS)
-    stub = Stubber(pricing)
-    answers = ({"instanceName": NAME}, products), ({"operation": "Invoke-Endpoint"}, data)
-    for more, listed in answers:
-        fields = {"regionCode": REGION, **more}.items()
-        filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in fields]
-        asked = {"ServiceCode": "AmazonSageMaker", "Filters": filters}
-        answer = {"FormatVersion": "aws_v1", "PriceList": list(listed)}
-        stub.add_response("get_products", answer, asked)
-    stub.activate()
-    return pricing
+    """A client that answers GetProducts for `NAME` in `REGION` and for data there, and nothing else."""
+
+    answers = {"instanceName": (NAME, products), "operation": ("Invoke-Endpoint", data)}
+
+    def answer(asked: Mapping[str, Any]) -> Found:
+        value, listed = answers[asked["Filters"][1]["Field"]]
+        fields = {"regionCode": REGION, asked["Filters"][1]["Field"]: value}.items()
+        filters = [{"Type": "TERM_MATCH", "Field": name, "Value": each} for name, each in fields]
+        assert asked == {"ServiceCode": "AmazonSageMaker", "Filters": filters}
+        return {"PriceList": list(listed)}
+
+    return AnsweringAccount(GetProducts=answer).client("pricing")
 
 
 def test_one_hosting_price_is_read_and_nothing_of_other_uses() -> None:
@@ -205,10 +203,7 @@ def test_what_aws_lists_twice_or_denies_leaves_the_file_as_it_is(file: Path) -> 
     before = file.read_bytes()
     with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
         refreshed(file, client(HOSTED, data=[*DATA, other]))
-    denied = boto3.client("pricing", region_name="us-east-1", **CREDENTIALS)
-    stub = Stubber(denied)
-    stub.add_client_error("get_products", "AccessDeniedException")
-    stub.activate()
+    denied = AnsweringAccount(GetProducts="not allowed").client("pricing")
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
         refreshed(file, denied)
     with pytest.raises(KeyError, match="prices"):

@@ -117,18 +117,13 @@ def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() 
     ]:
         assert template_changes.needs_new_fleet(before, after) is replaced
 
-    assert (
-        template_changes.find_endpoint_name({})
-        is template_changes.find_endpoint_name(one({"EndpointName": "a"}, topic))
-        is None
-    )
+    for without in ({}, one({"EndpointName": "a"}, topic)):
+        assert template_changes.find_endpoint_name(without) is None
     for kind, policy, keeps in [
         (endpoint, "Retain", True), (endpoint, "Delete", False), ("SageMaker::Model", "Retain", False)
     ]:  # fmt: skip
-        assert (
-            template_changes.is_endpoint_retained(one({}, kind, UpdateReplacePolicy=policy))
-            == keeps
-        )
+        made = one({}, kind, UpdateReplacePolicy=policy)
+        assert template_changes.is_endpoint_retained(made) == keeps
 
 
 # --- states of the stack and the endpoint

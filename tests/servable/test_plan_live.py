@@ -1,18 +1,13 @@
-"""What `servable plan` reads of a live environment, in answers that botocore holds to AWS's own shapes."""
+"""What `servable plan` reads of a live environment, in answers of AWS's own shapes."""
 
-import datetime
-import functools
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
-import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
-from botocore.stub import ANY, Stubber
 
 from infra.parameters.loading import ValidFile
 from infra.policy.update import DeployedVariant
@@ -20,25 +15,11 @@ from model_packaging.refusal import PackagingError
 from servable.plan import live
 from servable.plan.live import LiveState, read_live_state
 from tests.conftest import VALID, Environment, valid
+from tests.servable.verify.answering import AnsweringAccount, Found
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
-AT = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 NAMES = {"EndpointName": "ranker", "EndpointConfigName": "config-7"}
 TEMPLATE = {"Resources": {"Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Properties": NAMES}}}
-ARN = "arn:aws:sagemaker:eu-west-1:111111111111"
-
-
-TARGET = {
-    "ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    "MinCapacity": 1, "MaxCapacity": 4, "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling", "CreationTime": AT,
-}  # fmt: skip
-
-
-@functools.cache
-def client(service: str) -> Any:
-    return boto3.client(
-        service, region_name="eu-west-1", aws_access_key_id="x", aws_secret_access_key="x"
-    )
 
 
 def variant(name: str, **more: Any) -> dict[str, Any]:
@@ -57,63 +38,40 @@ def look(
     groups: Sequence[str] = (),
     other: bool = False,
 ) -> LiveState:
-    """Read an account whose services answer so, and expect exactly these calls."""
-    services = ("sts", "cloudformation", "sagemaker", "application-autoscaling", "logs")
-    stubs = [Stubber(client(service)) for service in services]
-    sts, stack, sagemaker, scaling, logs = stubs
-    sts.add_response("get_caller_identity", {"Account": account})
-    if status is None:
-        message = f"Stack with id {STACK} does not exist"
-        stack.add_client_error("describe_stacks", "ValidationError", message)
-    else:
-        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
-        one["Tags"] = [{"Key": "team", "Value": "search"}]
-        stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
-        asked = {"StackName": STACK, "TemplateStage": "Original"}
-        stack.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATE)}, asked)
-    new = loaded.environment.endpoint.name
-    asked = {"logGroupNamePrefix": f"/aws/sagemaker/Endpoints/{new}"}
-    found = {"logGroups": [{"logGroupName": one} for one in groups]}
-    logs.add_response("describe_log_groups", found, asked)
-    described = {
-        **NAMES,
-        "EndpointArn": f"{ARN}:endpoint/ranker",
-        "EndpointStatus": "InService",
-        "CreationTime": AT,
-        "LastModifiedTime": AT,
-        **({"ProductionVariants": [*running]} if running else {}),
+    """Read an account whose services answer so, and are asked for this environment's resources alone."""
+    stack = {"StackStatus": status, "Tags": [{"Key": "team", "Value": "search"}]}
+
+    def describe(asked: Mapping[str, Any]) -> Found:
+        there = {"ranker": exists, "other": other}[asked["EndpointName"]]
+        running_ = {"ProductionVariants": running} if running else {}
+        missing = 'Could not find endpoint "arn:aws:sagemaker:eu-west-1:111111111111:endpoint/x".'
+        return {**NAMES, "EndpointStatus": "InService", **running_} if there else missing
+
+    def scale(asked: Mapping[str, Any]) -> Found:
+        assert asked["ServiceNamespace"] == "sagemaker"
+        number = int(asked.get("NextToken", 0))
+        following = {"NextToken": str(number + 1)} if number + 1 < len(pages) else {}
+        return {"ScalableTargets": [{"ResourceId": one} for one in pages[number]], **following}
+
+    aws = AnsweringAccount(
+        GetCallerIdentity={"Account": account},
+        DescribeStacks={"Stacks": [stack]} if status else f"Stack with id {STACK} does not exist",
+        GetTemplate={"TemplateBody": json.dumps(TEMPLATE)},
+        DescribeLogGroups={"logGroups": [{"logGroupName": one} for one in groups]},
+        DescribeEndpoint=describe,
+        DescribeEndpointConfig={"ProductionVariants": [variant("primary")], **(config or {})},
+        DescribeScalableTargets=scale,
+    )
+    found = read_live_state(loaded, aws.client)
+    prefix = f"/aws/sagemaker/Endpoints/{loaded.environment.endpoint.name}"
+    expected = {
+        "DescribeStacks": {"StackName": STACK},
+        "GetTemplate": {"StackName": STACK, "TemplateStage": "Original"},
+        "DescribeLogGroups": {"logGroupNamePrefix": prefix},
+        "DescribeEndpointConfig": {"EndpointConfigName": "config-7"},
     }
-    deployed = status not in (None, "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
-    asked_for = [("ranker", exists)]
-    if new != "ranker" or not deployed:
-        asked_for.append((new, other or (new == "ranker" and exists)))
-    for endpoint, is_there in asked_for:
-        if is_there:
-            sagemaker.add_response("describe_endpoint", described, {"EndpointName": endpoint})
-        else:
-            message = f'Could not find endpoint "{ARN}:endpoint/{endpoint}".'
-            sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
-    configured = {
-        "EndpointConfigName": "config-7",
-        "EndpointConfigArn": f"{ARN}:endpoint-config/config-7",
-        "CreationTime": AT,
-        "ProductionVariants": [variant("primary")],
-        **(config or {}),
-    }
-    asked = {"EndpointConfigName": "config-7"}
-    sagemaker.add_response("describe_endpoint_config", configured, asked)
-    for number, resources in enumerate(pages):
-        answer: dict[str, Any] = {
-            "ScalableTargets": [TARGET | {"ResourceId": one} for one in resources]
-        }
-        if number + 1 < len(pages):
-            answer["NextToken"] = f"page {number + 1}"
-        asked = {"ServiceNamespace": "sagemaker"} | ({"NextToken": ANY} if number else {})
-        scaling.add_response("describe_scalable_targets", answer, asked)
-    with ExitStack() as active:
-        for stub in stubs:
-            active.enter_context(stub)
-        return read_live_state(loaded, client)
+    assert [call for call in aws.calls if expected.get(call[0], call[1]) != call[1]] == []
+    return found
 
 
 @pytest.fixture
@@ -224,11 +182,8 @@ def test_what_cannot_be_read_is_a_sentence_with_its_remedy(loaded: ValidFile) ->
 def test_pools_are_ordered_and_only_a_protected_failed_creation_is_to_be_unlocked() -> None:
     priorities = {"b": 10, "c": 9, "a": 2}
     pools = [{"InstanceType": kind, "Priority": at} for kind, at in priorities.items()]
-    assert live.list_instance_types({"InstancePools": pools, "InstanceType": "x"}) == (
-        "a",
-        "c",
-        "b",
-    )
+    found = live.list_instance_types({"InstancePools": pools, "InstanceType": "x"})
+    assert found == ("a", "c", "b")
     for status, protected, commands in [
         ("ROLLBACK_COMPLETE", True, 1),
         ("ROLLBACK_FAILED", True, 1),

@@ -18,7 +18,7 @@ from servable.init.adoption.live_fields import Listed, LiveFields, NotCarried
 from servable.init.adoption.live_snapshot import LiveSnapshot
 from servable.init.from_live import render_environment
 from tests.servable.adoption import snapshots
-from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, ROLE, URI, convert, rows, snapshot
+from tests.servable.adoption.snapshots import ARCHIVE, IMAGE, ROLE, URI, convert, snapshot
 
 # One draw each: letters are drawn one by one.
 NAMES = some.integers(0, 9999).map("Zz{:04}".format)
@@ -196,7 +196,7 @@ def test_an_archive_names_its_table_and_what_it_leaves_open_is_listed() -> None:
 
 
 def test_a_field_or_variable_is_a_key() -> None:
-    least, dumps = "least_outstanding_requests", {"uri": "s3://team/dumps/"}
+    least = "least_outstanding_requests"
     cases: list[tuple[dict[str, Any], str, object]] = [
         ({"VolumeSizeInGB": 50}, "volume_gb", 50),
         ({"ModelDataDownloadTimeoutInSeconds": 900}, "download_timeout_seconds", 900),
@@ -205,7 +205,6 @@ def test_a_field_or_variable_is_a_key() -> None:
         ({"RoutingConfig": {"RoutingStrategy": least.upper()}}, "routing", least),
         ({}, "routing", "random"),
         ({"InitialVariantWeight": 0.25}, "weight", 0.25),
-        ({"CoreDumpConfig": {"DestinationS3Uri": dumps["uri"]}}, "core_dumps", dumps),
     ]
     for fields, key, value in cases:
         assert variant(convert(variant=fields))[key] == value
@@ -239,7 +238,6 @@ def test_what_no_file_can_describe_is_refused_with_the_reason() -> None:
 
 def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:
     tags = {"team": "ranking", "aws:cloudformation:stack-name": "old"}
-    group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
     cases: list[tuple[dict[str, Any], str, object]] = [
         ({"unread": {"alarms": "AccessDenied"}}, "AccessDenied", None),
         ({"tags": tags}, "that stack owns the endpoint", "old"),
@@ -250,8 +248,6 @@ def test_what_belongs_to_others_or_has_no_key_is_listed() -> None:
         assert named.where == "alarms" if value is None else named.value == value
     assert convert(tags=tags).tables["tags"] == {"team": "ranking"}
 
-    listed = [value for place, value, _ in rows(convert(log_group=group)) if "log group" in place]
-    assert listed == ["for ever"]
     result = convert(variant={"VolumeSizeInGB": 100_000}, tags={"team": "r" * 300})
     assert {"key variants.AllTraffic.volume_gb", "key tags.team"} <= {*where(result)}
     for uri in [URI, "s3://team/files/"]:

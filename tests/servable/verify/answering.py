@@ -15,7 +15,8 @@ from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
 
 NUMBER, REGION, TIME = "111111111111", "us-east-1", "2026-11-29T00:00:00Z"
-Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None
+Found = Mapping[str, Any] | str | None
+Answer = Found | Callable[[Mapping[str, Any]], Found]
 
 
 def body(content: bytes) -> StreamingBody:
@@ -23,7 +24,10 @@ def body(content: bytes) -> StreamingBody:
 
 
 class AnsweringAccount(aws_account.Account):
-    """`answers`: operation -> its answer, or a function of its parameters; None: it doesn't exist."""
+    """`answers`: operation -> its answer, or a function of its parameters.
+
+    None: it doesn't exist. A text is the message with which AWS rejects the call.
+    """
 
     def __init__(self, **answers: Answer) -> None:
         self.region, self.number = REGION, NUMBER
@@ -39,8 +43,9 @@ class AnsweringAccount(aws_account.Account):
         self.calls.append((model.name, parameters))
         answer = self.answers[model.name]
         found = answer(parameters) if callable(answer) else answer
-        if found is None:
-            error = {"Error": {"Code": "NoSuchEntity", "Message": f"no {model.name}"}}
+        if found is None or isinstance(found, str):
+            code = "NoSuchEntity" if found is None else "ValidationException"
+            error = {"Error": {"Code": code, "Message": found or f"no {model.name}"}}
             raise ClientError(error, model.name)
         if model.output_shape is not None:
             found = fill_required(model.output_shape, found)
@@ -63,7 +68,7 @@ def fill_required(shape: Any, value: Any) -> Any:
             values = member.enum or ["x" * member.metadata.get("min", 1)]
             found[name] = values[0]
         else:
-            kinds: dict[str, Any] = {"timestamp": TIME, "list": [], "structure": {}}
+            kinds: dict[str, Any] = {"timestamp": TIME, "list": [], "structure": {}, "integer": 0}
             found[name] = fill_required(member, kinds[member.type_name])
     return found
 

@@ -1,4 +1,4 @@
-"""What the TensorFlow of an image makes of a graph, on both sides of each bound.
+"""What the TensorFlow of an image makes of a graph, on both sides of each bound, and the words of a fault.
 
 The graphs are small and made here. That they fail where it is said, and run where nothing is, was
 tried with the TensorFlow 2.12, 2.13, 2.14, 2.16, 2.20 and 2.21 of the wheels.
@@ -105,13 +105,11 @@ OLD, GPU = {"version": "2.12"}, {"cpu": False}
 # By behavior: what is planted, the image and the machine, and the rule that finds it.
 JUDGED: list[Case] = [
     # An operation of a newer TensorFlow is unknown to the image.
-    (served("DecodeJxl"), {}, UNKNOWN),
     (served("DecodeJxl"), {"version": "2.21"}, None),
     # The operations of TensorFlow Text are linked.
     (WORDPIECE, {}, None),
     (WORDPIECE, OLD, None),
     # Only what is called is looked at.
-    (lambda graph: graph.main("MyOp"), {}, UNKNOWN),
     (lambda graph: graph.unused("MyOp"), {}, None),
     (lambda graph: graph.called("MyOp"), {}, UNKNOWN),
     # A TensorRT engine is not judged on a GPU.
@@ -120,9 +118,7 @@ JUDGED: list[Case] = [
     # Attributes are held against the operation.
     (matmul(T=1), {}, None),
     (matmul(T=7), {}, ATTRIBUTE),
-    (matmul(), {}, ATTRIBUTE),
     (matmul(T=1, transpose_a=True), {}, None),
-    (matmul(T=1, transpose_a=b"yes"), {}, ATTRIBUTE),
     (matmul(T=1, made_up=b"yes"), {}, IGNORED),
     (matmul(T=1, _made_up=b"yes"), {}, None),
     # A newer attribute with its default changes nothing.
@@ -133,34 +129,23 @@ JUDGED: list[Case] = [
     (served("IdentityN", ("T",), T=[]), {}, ATTRIBUTE),
     # A graph may ask for the image's reader.
     (versions(min_consumer=READER), {}, None),
-    (versions(min_consumer=READER + 1), {}, "model-graph-version"),
     # A graph may name readers that are bad.
-    (versions(bad_consumers=[READER]), {}, "model-graph-version"),
     (versions(bad_consumers=[READER]), {"version": "2.19"}, None),
     # An operation is taken out of newer graphs.
     (tensor_array(25), {}, None),
-    (tensor_array(26), {}, "model-op-removed"),
     # A version of XlaCallModule is run up to the image's.
-    (called_module(BYTECODE[6], 3), {}, STABLEHLO),
     (called_module(BYTECODE[6], 4), {}, None),
     (called_module(BYTECODE[6], 10), {}, None),
-    (called_module(BYTECODE[6], 11), {}, STABLEHLO),
     (called_module(b"", 99), {}, STABLEHLO),
     (called_module(BYTECODE[6], 10), {"version": "2.16"}, STABLEHLO),
     # A version that is no number is a bad attribute.
     (called_module(BYTECODE[6], b"ten"), {}, ATTRIBUTE),
     # A module that is too new is one fault.
-    (
-        called_module(BYTECODE[6], 10, use_shardy_partitioner=True),
-        {"version": "2.16"},
-        STABLEHLO,
-    ),
+    (called_module(BYTECODE[6], 10, use_shardy_partitioner=True), {"version": "2.16"}, STABLEHLO),
     # Bytecode is read up to the image's version.
     (called_module(BYTECODE[4], 8), {"version": "2.14"}, None),
-    (called_module(BYTECODE[6], 8), {"version": "2.14"}, STABLEHLO),
     # An operation of StableHLO that the image lacks is found.
     (called_module(BYTECODE[6] + b"\0add_v1\0"), {}, None),
-    (called_module(BYTECODE[6] + b"\0buffer_v1\0"), {}, STABLEHLO),
     # A newer StableHLO of known operations runs.
     (called_module(BYTECODE[6].replace(b"0.15.0", b"1.99.0")), {}, None),
     (called_module(BYTECODE[6].replace(b"0.15.0", b"9.0.0")), {}, STABLEHLO),
@@ -174,7 +159,6 @@ JUDGED: list[Case] = [
     (called_module(BYTECODE[6], platforms=texts()), {}, None),
     # What is not there when a request comes.
     # A Python function stays where it was.
-    (served("PyFunc", **PYTHON), {}, "model-needs-python"),
     (served("PyFuncStateless", **PYTHON), {}, "model-needs-python"),
     (served("EagerPyFunc", **PYTHON), {}, "model-needs-python"),
     # An operation without a CPU kernel needs a GPU.
@@ -190,8 +174,6 @@ JUDGED: list[Case] = [
     (laid_out("SpaceToDepth", b"NCHW"), {}, KERNEL),
     (laid_out("SpaceToDepth", b"NHWC"), {}, None),
     # A file that is not in the archive is found.
-    (lambda graph: graph.served_file("ReadFile", b"/home/me/words.txt"), {}, OUTSIDE),
-    (lambda graph: graph.served_file("ReadFile", b"s3://models/words.txt"), {}, OUTSIDE),
     (lambda graph: graph.served_file("ReadFile", b"/opt/ml/model/words.txt"), {}, None),
 ]
 
@@ -217,12 +199,164 @@ def test_what_the_image_runs_is_no_fault(graph: Graph) -> None:
     assert rules(graph) == []
 
 
+IN = "(node 'planted') in function '__inference_serve'"
+LATE = "; the model does not load, or its first request fails"
+FAILS = "; the request that reaches it fails"
+NO_OPERATION = "TensorFlow Serving 2.20 has no such operation"
+NO_PYTHON = "calls a Python function, and TensorFlow Serving has no Python"
+RUNS = "TensorFlow 2.20 runs versions 4 to 10"
+OWN_IMAGE = "name your own image"
+AGAIN = f"{ATTRIBUTE}: export the model again with the TensorFlow of the image"
+# RULE: REMEDY, what is planted in 2.20, and the problem; without an image that takes it.
+FAULTS: dict[str, list[tuple[Plant, str]]] = {
+    f"{UNKNOWN}: export the model without this custom operation, or {OWN_IMAGE} that has it "
+    "(models.NAME.image)": [
+        (
+            lambda graph: graph.main("MyOp"),
+            f"MyOp (node 'planted'): {NO_OPERATION}; the model does not load",
+        )
+    ],
+    f"{UNKNOWN}: only TensorFlow 2.21 has it, for which there is no image: export the model without it, "
+    f"or {OWN_IMAGE} (models.NAME.image)": [
+        (served("DecodeJxl"), f"DecodeJxl {IN}: {NO_OPERATION}{LATE}")
+    ],
+    "model-op-removed: export the model again with a newer TensorFlow": [
+        (
+            tensor_array(26),
+            f"TensorArrayV2 {IN}: is not allowed in graphs of GraphDef version 26 or newer, and this "
+            f"graph has version 26{FAILS}",
+        )
+    ],
+    AGAIN: [
+        (matmul(), f"MatMul {IN}: lacks the attribute T, which has no default{LATE}"),
+        (
+            matmul(T=1, transpose_a=b"yes"),
+            f"MatMul {IN}: transpose_a is string, and must be bool in TensorFlow 2.20{LATE}",
+        ),
+    ],
+    f"{IGNORED}: compare a response of the container with a result of the exporting process; or "
+    "export it with the TensorFlow of the image": [
+        (
+            served("MatMul", ("T", "odd"), T=1, odd=1),
+            f"MatMul {IN}: TensorFlow 2.20 does not know its attribute odd (float32) and ignores it",
+        )
+    ],
+    f"{STABLEHLO}: export it again with a jax version from the image's time, or with the native "
+    "serialization version and the StableHLO version that the image reads": [
+        (called_module(BYTECODE[6], 11), f"XlaCallModule {IN}: has version 11, and {RUNS}{FAILS}"),
+        (called_module(BYTECODE[6], 3), f"XlaCallModule {IN}: has version 3, and {RUNS}{FAILS}"),
+        (
+            called_module(BYTECODE[6] + b"\0buffer_v1\0"),
+            f"XlaCallModule {IN}: its StableHLO 0.15.0 has buffer_v1, which TensorFlow 2.20 lacks{FAILS}",
+        ),
+        (
+            called_module(BYTECODE[6].replace(b"0.15.0", b"2.0.0")),
+            f"XlaCallModule {IN}: its StableHLO 2.0.0 isn't guaranteed to run in TensorFlow 2.20, which "
+            "has StableHLO 1",
+        ),
+    ],
+    f'{PLATFORM}: export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
+    "or choose an instance type with a GPU": [
+        (
+            called_module(BYTECODE[6], platforms=texts(b"CUDA", b"TPU")),
+            f"XlaCallModule {IN}: its module is for CUDA, TPU, and an instance type without a GPU is "
+            f"CPU{FAILS}",
+        )
+    ],
+    "model-needs-python: write it with TensorFlow's operations instead of tf.py_function and "
+    "tf.numpy_function, or do it in transforms.py or inference.py of the code folder": [
+        (
+            lambda graph: graph.main("PyFunc", **PYTHON),
+            f"PyFunc (node 'planted'): {NO_PYTHON}; the model does not load",
+        ),
+        (served("PyFunc", **PYTHON), f"PyFunc {IN}: {NO_PYTHON}{FAILS}"),
+    ],
+    f"{OUTSIDE}: export it as an asset (tf.saved_model.Asset), or put it into the archive and name it "
+    "by /opt/ml/model/…": [
+        (
+            lambda graph: graph.served_file("ReadFile", b"/etc/words"),
+            f"ReadFile {IN}: needs '/etc/words': a file that is not an asset of the model, which the "
+            "container may not have",
+        ),
+        (
+            lambda graph: graph.served_file("ReadFile", b"s3://bucket/words"),
+            f"ReadFile {IN}: needs 's3://bucket/words': the network, which the container may not have",
+        ),
+        (
+            served("ReadFile"),
+            f"ReadFile {IN}: reads a file whose name the graph computes, and the archive has no assets",
+        ),
+    ],
+    "model-graph-version: export it again with the TensorFlow of the image": [
+        (
+            versions(min_consumer=READER + 1),
+            "the graph requires a TensorFlow that reads version 2289 of GraphDef (min_consumer), and "
+            "2.20 reads up to 2288: the model does not load",
+        )
+    ],
+}
+MATMUL_TYPES = (
+    "bfloat16, float16, float32, float64, int32, int64, uint8, uint16, uint32, uint64, complex64, "
+    "complex128"
+)
+
+
+def told(folder: Path, plant: Plant, version: str = "2.20") -> tuple[str, str, str]:
+    graph = Graph(folder)
+    plant(graph)
+    (fault,) = faults(graph, version)
+    return fault.problem, fault.allowed, f"{fault.rule}: {fault.remedy}"
+
+
+def test_a_fault_says_what_is_wrong_and_what_to_do(tmp_path: Path) -> None:
+    none = "no image supports it"
+    for remedy, rows in FAULTS.items():
+        for plant, problem in rows:
+            assert told(tmp_path, plant) == (problem, none, remedy)
+    types = f"T is string, and must be one of {MATMUL_TYPES} in TensorFlow 2.12{LATE}"
+    assert told(tmp_path, matmul(T=7), "2.12") == (f"MatMul {IN}: {types}", none, AGAIN)
+
+
+def test_a_fault_names_the_images_that_take_it_or_the_other_kind_of_machine(tmp_path: Path) -> None:
+    bytecode = (
+        f"XlaCallModule {IN}: its module is MLIR bytecode 6 (StableHLO 0.15.0), and TensorFlow 2.14 "
+        f"reads up to 4{FAILS}"
+    )
+    bad = "the graph names 2.20 in bad_consumers, which must not read it: the model does not load"
+    for rule, plant, version, problem, images in [
+        (STABLEHLO, called_module(BYTECODE[6], 8), "2.14", bytecode, "2.16, 2.18, 2.19, 2.20"),
+        ("model-graph-version", versions(bad_consumers=[READER]), "2.20", bad,
+         "2.12, 2.13, 2.14, 2.16, 2.18, 2.19"),
+    ]:  # fmt: skip
+        remedy = f'{rule}: set tensorflow = "{images[-4:]}"'
+        assert told(tmp_path, plant, version) == (
+            problem, f"the images of TensorFlow {images}", remedy,
+        )  # fmt: skip
+
+    graph = Graph(tmp_path / "cpu")
+    called_module(BYTECODE[6], platforms=texts(b"CPU"))(graph)
+    (fault,) = faults(graph, cpu=False)
+    assert "for CPU, and an instance type with a GPU is CUDA" in fault.problem
+    assert fault.remedy.endswith("or choose an instance type without a GPU")
+
+
+def test_a_fault_of_several_nodes_is_told_once_and_two_are_two(tmp_path: Path) -> None:
+    graph = Graph(tmp_path / "1")
+    for kind in (1, 2):
+        graph.served("MatMul", types=("T",), T=kind, odd=1)
+    assert rules(graph) == ["model-op-attribute-ignored"]
+    graph.served("MatMul", types=("T",), T=1, odd=1)
+    graph.served("MatMul", types=("T",), T=7)
+    assert rules(graph) == ["model-op-attribute-ignored", "model-op-attribute"]
+
+
 def found_by_check(environment: Environment, text: str = VALID) -> list[str]:
     return [finding.rule for finding in check(environment(text))]
 
 
 def test_check_finds_what_is_planted(environment: Environment, project: Path) -> None:
-    by_rule = {rule: plant for plant, image, rule in JUDGED if rule and not image}
+    by_rule = {key.partition(": ")[0]: rows[0][0] for key, rows in FAULTS.items()}
+    by_rule |= {rule: plant for plant, image, rule in JUDGED if rule and not image}
     assert len(by_rule) == 11
     for rule, plant in by_rule.items():
         graph = Graph(project / "model" / "1")

@@ -1,16 +1,16 @@
-"""Two articles' environment dicts, pasted into a file and a construct, give the template of the keys."""
+"""Two articles' environment dicts, pasted into a construct, give the template of the keys.
+
+tests/parameters/test_container_environment.py holds the two spellings of files against each other.
+"""
 
 import json
-import tomllib
 from typing import Any
 
 import pytest
-import tomlkit
 
 from infra.policy.container import ContainerSettings
 from tests.checkouts import ROOT
-from tests.conftest import VALID
-from tests.constructs.conftest import Own, Synthesise, Synthesised
+from tests.constructs.conftest import Own, Synthesised
 from tests.constructs.test_batch import own_batch
 
 TYPE = "ml.c5.9xlarge"
@@ -51,30 +51,6 @@ RANKING_KEYS = {
         "max_enqueued_batches": 16,
     }
 }
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("pasted", "keys", "plain"),
-    [(TUNED, TUNED_KEYS, {}), (RANKING, RANKING_KEYS, PLAIN)],
-    ids=["tuned", "ranking"],
-)
-def test_a_file_has_one_template_in_both_spellings(
-    synthesise: Synthesise,
-    pasted: dict[str, str],
-    keys: dict[str, Any],
-    plain: dict[str, str],
-) -> None:
-    files = []
-    own = {"environment": plain} if plain else {}
-    for one in [{"environment": pasted}, {"container": keys, **own}]:
-        values: dict[str, Any] = tomllib.loads(VALID.replace("ml.c5.xlarge", TYPE))
-        values["variants"]["primary"] |= one
-        files.append(tomlkit.dumps(values))
-    first, second = map(synthesise, files)
-    assert first.template == second.template
-    written = first.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
-    assert pasted.items() <= written.items()
 
 
 def built(*, batch: bool = False, **given: Any) -> Synthesised:

@@ -98,7 +98,7 @@ def test_an_import_that_the_container_lacks_is_a_finding_that_says_why(code: Pat
 
 
 def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(code: Path) -> None:
-    for caught in ["", " ImportError", " (OSError, ModuleNotFoundError)", " builtins.ImportError"]:
+    for caught in ["", " builtins.ImportError"]:  # valid_code.toml has the others
         write(code, f"try:\n    import orjson\nexcept{caught}:\n    orjson = None\n{HANDLER}")
         assert found(code) == []
     for test in [
@@ -106,10 +106,6 @@ def test_an_import_that_may_fail_or_may_not_run_in_the_container_is_no_finding(c
         'sys.platform == "win32"', 'os.name == "nt"',
     ]:  # fmt: skip
         assert found(code, f"import os, sys\n{HANDLER}if {test}:\n    import orjson\n") == []
-    suppressed = "import contextlib\nwith contextlib.suppress(ImportError):\n    import orjson\n"
-    assert found(code, f"{suppressed}{HANDLER}") == []
-    write(code, f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import attr\n{HANDLER}")
-    assert found(code) == []
 
 
 def test_another_with_and_a_try_for_something_else_do_not_help(code: Path) -> None:

@@ -59,7 +59,7 @@ def lines_kept(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_same_command_goes_on_after_it_was_ended(place: Path, end: signal.Signals) -> None:
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         first = started(place, server.url)
         assert eventually(lambda: len(server.asked) > 10)
         family = psutil.Process(first.pid).children(recursive=True)
@@ -81,7 +81,7 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
     """More requests wait than the sending process takes in."""
     hour = [request(number, time=NINE + 3600) for number in range(3000)]
     written(tmp_path / "captured" / "x.jsonl", request(0), *hour)
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         process = started(tmp_path, server.url)
         assert eventually(lambda: len(server.asked) > 0)
         family = psutil.Process(process.pid).children(recursive=True)
@@ -97,7 +97,7 @@ def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) ->
     (tmp_path / "captured").mkdir()
     (tmp_path / "captured" / "x.jsonl").write_bytes(recording)
     names = json.dumps({"\x1b[2J": 1, "\ud800": 2, "a\ngate: met": 3, "output": 4}).encode()
-    with Server(lambda *_: (200, OK[1], names)) as server:
+    with Server((200, OK[1], names)) as server:
         code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate"))
     assert (code, "Traceback" in words) == (1, False)
     assert lines_kept(tmp_path) == list(range(1, 2 * len(HOSTILE), 2))
@@ -112,7 +112,7 @@ def test_redaction_leaves_nothing_of_a_caller_in_files_and_output(tmp_path: Path
     data = {"endpointInput": INPUT, "endpointOutput": answer | {"data": '{"outputs": [0.5]}'}}
     content = json.dumps({"captureData": data, "eventMetadata": metadata})
     (tmp_path / "captured" / "x.jsonl").write_text(content + "\n")
-    with Server(lambda *_: (200, OK[1], b'{"outputs": [0.6]}')) as server:
+    with Server((200, OK[1], b'{"outputs": [0.6]}')) as server:
         code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate", "--redact"))
     (headers, _), *_ = server.asked
     assert (code, headers["X-Amzn-SageMaker-Custom-Attributes"]) == (1, "u=alice")

@@ -147,7 +147,7 @@ def test_requests_are_sent_as_captured_and_whole_answers_and_errors_come_back() 
 
 @pytest.mark.long
 def test_two_targets_take_turns_at_being_first() -> None:
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         targets = [LoadTarget(url=f"{server.url}/", headers={"X-Name": name}) for name in "ab"]
         with ReplaySender(targets, ReplayPace()) as sender:
             list(sender.replay((NINE, request(number)) for number in range(2)))

@@ -6,15 +6,14 @@ benchmark draws others, from a date.
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infra.parameters.loading import ValidFile, load
-from infra.parameters.placement import list_placements
+from infra.parameters.placement import Placement, list_placements
 from servable.tune.container_space import Machines, build_machines
 from servable.tune.search.search import Search, list_rules_of_thumb
 from servable.tune.search.space import BATCH_SIZE, Budget, Measurement, Point, Space, Value
@@ -30,29 +29,17 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """A grid of settings, and the throughput of each of its points, without noise."""
+    """A grid of settings, and the requests per second of each of its points, without noise."""
 
     space: Space
-    rps: Callable[[Point], float]
+    values: Values
     """0 is a container that does not start."""
     wanted: Sequence[Point]
     """Tried first: today's settings, then the rules of thumb."""
-    known: Values | None = None
-    """`values`, where they are computed all at once."""
-
-    @cached_property
-    def values(self) -> Values:
-        """Requests per second of every point of the space."""
-        if self.known is not None:
-            return self.known
-        points = map(self.space.build_point, range(len(self.space)))
-        return np.array([self.rps(point) for point in points])
 
 
-@functools.cache
-def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
-    """Space of a family: a seed changes the throughput of the points, and not which there are."""
-    return Space(dict(grid))
+def compute_values(space: Space, rps: Callable[[Point], float]) -> Values:
+    return np.array([rps(space.build_point(number)) for number in range(len(space))])
 
 
 def slowest(*limits: float) -> float:
@@ -120,7 +107,9 @@ class QueueingFormula:
         return carried * max(0.0, 1 - alone_s / self.limit_s)
 
 
-def queueing(seed: int, *, cores: int) -> Surface:
+@functools.cache
+def build_space(cores: int) -> Space:
+    """Space of a family: a seed changes the throughput of the points, and not which there are."""
     counts = sorted({1, 2, max(1, cores // 8), max(1, cores // 4), cores // 2, cores, 2 * cores})
     grid: dict[str, tuple[Value, ...]] = {
         "tfs_processes": tuple(count for count in counts if count <= cores),
@@ -130,27 +119,33 @@ def queueing(seed: int, *, cores: int) -> Surface:
         BATCH_SIZE: (None, 8, 32, 128),
         "batching.timeout_micros": (0, 1000, 5000),
     }
-    space, rps = _space(tuple(grid.items())), QueueingFormula(seed, cores).rps
-    return Surface(space=space, rps=rps, wanted=list_rules_of_thumb(space, vcpus=cores))
+    return Space(grid)
 
 
-def prod_environment() -> ValidFile:
-    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
+def queueing(seed: int, *, cores: int) -> Surface:
+    space = build_space(cores)
+    values = compute_values(space, QueueingFormula(seed, cores).rps)
+    return Surface(space=space, values=values, wanted=list_rules_of_thumb(space, vcpus=cores))
+
+
+def load_placed(name: str) -> tuple[ValidFile, Placement]:
+    """Return this repository's environment of that name, and its first placement."""
+    loaded = next(one for one in load(ROOT, ROOT / "environments") if one.name == name)
     assert isinstance(loaded, ValidFile)  # `make check` reads it
-    return loaded
+    return loaded, list_placements(loaded.environment)[0]
 
 
 @functools.cache
-def prod_machines() -> tuple[Machines, int]:
-    """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
-    loaded = prod_environment()
-    rows = loaded.environment.traffic.rows_per_request or 1
-    return build_machines(loaded, list_placements(loaded.environment)[0]), rows
+def prod_machines() -> Machines:
+    """Return the grid that `servable tune` makes of this repository's prod."""
+    return build_machines(*load_placed("prod"))
 
 
 def own_grid(seed: int) -> Surface:
-    tuned, rows = prod_machines()
-    formula = QueueingFormula(seed, tuned.kinds[tuned.today].placement.instance.vcpus)
+    tuned = prod_machines()
+    today = tuned.kinds[tuned.today]
+    rows = today.loaded.environment.traffic.rows_per_request or 1
+    formula = QueueingFormula(seed, today.placement.instance.vcpus)
     onednn = np.random.default_rng([108, seed]).uniform(0.9, 1.2)
 
     def rps(point: Point) -> float:
@@ -158,13 +153,15 @@ def own_grid(seed: int) -> Surface:
         batched = {**point, BATCH_SIZE: requests if requests >= 1 else None}
         return formula.rps(batched) * (onednn if point["onednn"] else 1.0)
 
-    return Surface(space=tuned.space, rps=rps, wanted=tuned.initial_points)
+    values = compute_values(tuned.space, rps)
+    return Surface(space=tuned.space, values=values, wanted=tuned.initial_points)
 
 
 def flat(seed: int) -> Surface:
     """A server that is limited by something no setting touches: every point has the same throughput."""
-    height = float(np.random.default_rng([105, seed]).uniform(10, 500))
-    return replace(queueing(seed, cores=16), rps=lambda _: height)
+    height, space = float(np.random.default_rng([105, seed]).uniform(10, 500)), build_space(16)
+    rules = list_rules_of_thumb(space, vcpus=16)
+    return Surface(space=space, values=np.full(len(space), height), wanted=rules)
 
 
 FAMILIES: dict[str, Callable[[int], Surface]] = {

@@ -14,6 +14,7 @@ from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import estimate_effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Budget, Measurement, Point
+from tests.servable.tune.measured import require
 from tests.servable.tune.queueing import curve
 from tests.servable.tune.surfaces import FAMILIES, NOISE
 
@@ -49,17 +50,16 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
         }
         return Measurement(value=rps, about=about)
 
-    search = Search(space, surface.wanted)
-    found = search.run(measure, Budget(trials=trials))
-    assert found.choice is not None
+    found = Search(space, surface.wanted).run(measure, Budget(trials=trials))
+    choice = require(found.choice)
     schedule = Schedule(loop="closed", objective=OBJECTIVE)
     measured = curve(4, 15.0, schedule, seconds=20.0, seed=seed)
     at = find_knee(measured, OBJECTIVE)
     plain = Content(
         label=label, curve=measured, knee=at, trials=found.trials, stopped=found.stopped
     )
-    effects = estimate_effects(space, found.trials, found.choice)
-    advice = recommend(ENVIRONMENT, "primary", plain, choice=found.choice, effects=effects)
+    effects = estimate_effects(space, found.trials, choice)
+    advice = recommend(ENVIRONMENT, "primary", plain, choice=choice, effects=effects)
     return dataclasses.replace(plain, recommendation=advice)
 
 

@@ -1,6 +1,6 @@
 """Steps as a measurement would have them, for tests of what reads them."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from servable.measured.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.measured.precision import Interval, Latencies
@@ -11,6 +11,14 @@ ASKED = MeasuredTarget(
     started_at="2026-11-21T12:00:00Z",
     machine="2 cores",
 )
+
+Known = TypeVar("Known")
+
+
+def require(found: Known | None) -> Known:
+    """Return what a test needs to be there."""
+    assert found is not None
+    return found
 
 
 def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> LoadStep:

@@ -28,6 +28,7 @@ from servable.measured.measurement import (
 )
 from servable.measured.precision import find_bin
 from tests.checkouts import ROOT
+from tests.servable.tune.measured import require
 from tests.servable.tune.servers import OK, Answer, Server
 
 pytestmark = pytest.mark.long
@@ -218,11 +219,11 @@ JOIN = b"\x93\xacclient_ready\xa1x\xa4page"
 def test_a_load_worker_joins_and_a_post_in_zeromqs_old_form_does_not() -> None:
     command = [sys.executable, "-m", "servable.load.generator", "master", "127.0.0.1", "0", "1"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with process.stdin:
-            check_who_joins(pickle.load(process.stdout))
+    with (
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process,
+        require(process.stdin),
+    ):
+        check_who_joins(pickle.load(require(process.stdout)))
 
 
 def check_who_joins(port: int) -> None:

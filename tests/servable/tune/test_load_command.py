@@ -18,7 +18,7 @@ from servable.load.processes import LoadGenerator
 from servable.load.run import report_result
 from servable.measured.measurement import CURVE, LoadCurve, build_container_target
 from tests.checkouts import ROOT
-from tests.servable.tune.measured import curve, step
+from tests.servable.tune.measured import curve, require, step
 from tests.servable.tune.servers import Server, list_open_to_others, start_load
 
 pytestmark = pytest.mark.long
@@ -126,9 +126,8 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
 def test_processes_that_join_share_the_users(server: Server, body: Path, tmp_path: Path) -> None:
     load_test = [server.url, "--users", "4", "--body", body, *STEP, "--output", tmp_path]
     test = start_load(*load_test, "--processes", "2", "--listen", "127.0.0.1:0")
-    assert test.stderr is not None
     # "waiting: servable load --join 127.0.0.1:5557"
-    address = test.stderr.readline().split()[-1]
+    address = require(test.stderr).readline().split()[-1]
     workers = [start_load("--join", address) for _ in range(2)]
     for one in (test, *workers):
         one.communicate(timeout=100)

@@ -20,6 +20,7 @@ from servable.measured.measurement import (
     build_container_target,
 )
 from tests.checkouts import ROOT
+from tests.servable.tune.measured import require
 from tests.servable.tune.servers import Server, start_load
 
 pytestmark = pytest.mark.long
@@ -170,8 +171,7 @@ def test_a_process_joins_with_the_same_locustfile_only(tmp_path: Path, server: S
             server.url, "--locustfile", file, "--users", "2", "--step-seconds", "1",
             "--warm-up-seconds", "0.2", "--listen", "127.0.0.1:0", "--output", tmp_path,
         )  # fmt: skip
-        assert test.stderr is not None
-        address = test.stderr.readline().split()[-1]
+        address = require(test.stderr).readline().split()[-1]
         worker = start_load("--join", address, "--locustfile", joined)
         _, words = test.communicate(timeout=100)
         worker.communicate(timeout=30)

@@ -20,6 +20,7 @@ from servable.tune import page
 from servable.tune.page import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
+from tests.servable.tune.measured import require
 
 PICTURES = ["latency", "throughput", "trials"]
 
@@ -70,28 +71,24 @@ def test_a_load_test_has_no_tab_of_a_search_and_two_runs_tell_when_they_began(
 
 @pytest.mark.long
 def test_a_run_without_a_step_that_counts_has_a_page_too(tmp_path: Path) -> None:
-    empty = dataclasses.replace(content(trials=9).curve, steps=())
+    curve = content(trials=9).curve
+    empty = dataclasses.replace(curve, steps=())
     assert write_load_report(tmp_path, empty, None) is None
     page.write(tmp_path, [Content(label="refused", curve=empty, knee=None)])
     assert (tmp_path / "pictures" / "throughput.png").exists()
 
-    curve = content(trials=9).curve
     late = dataclasses.replace(curve.steps[0], send_lags=Latencies.from_milliseconds([60.0] * 101))
     refused = dataclasses.replace(curve, steps=(late,))
-    written = write_load_report(tmp_path, refused, find_knee(refused, OBJECTIVE))
-    assert written is not None
-    assert (
-        "no step is valid, because every step&#39;s requests were sent late."
-        in written.read_text(encoding="utf-8")
-    )
+    page_file = require(write_load_report(tmp_path, refused, find_knee(refused, OBJECTIVE)))
+    why = "no step is valid, because every step&#39;s requests were sent late."
+    assert why in page_file.read_text(encoding="utf-8")
 
-    curve = content(trials=9).curve
     failed = dataclasses.replace(
         curve.steps[0], latencies=Latencies.from_milliseconds([]), errors={"400 Bad Request": 1_796}
     )
-    written = write_load_report(tmp_path, dataclasses.replace(curve, steps=(failed,)), None)
-    assert written is not None
-    assert "1,796" in written.read_text(encoding="utf-8")
+    curve = dataclasses.replace(curve, steps=(failed,))
+    page_file = require(write_load_report(tmp_path, curve, None))
+    assert "1,796" in page_file.read_text(encoding="utf-8")
 
 
 @pytest.mark.long
@@ -101,9 +98,8 @@ def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
         content(trials=9).write(tmp_path / name / RUN)
     runs = [str(tmp_path / name) for name in ("one", "other")]
     assert report.main([*runs, "--output", str(tmp_path / "both")], standalone_mode=False) == 0
-    assert "ranker, simulated against ranker, simulated" in (
-        tmp_path / "both" / document.PAGE
-    ).read_text(encoding="utf-8")
+    text = (tmp_path / "both" / document.PAGE).read_text(encoding="utf-8")
+    assert "ranker, simulated against ranker, simulated" in text
 
 
 def test_a_folder_without_a_run_is_named(

@@ -34,7 +34,7 @@ from servable.tune.trials import LocalTrials
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
-from tests.servable.tune.measured import curve, step
+from tests.servable.tune.measured import curve, require, step
 from tests.servable.tune.servers import list_open_to_others
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
@@ -268,8 +268,7 @@ def test_the_better_settings_are_shown_and_told_to_programs_and_written_if_wante
     told = ran("--trials", "12", "--json")
     said = json.loads(told.stdout)
     content = Content.read(Path(said["report"]).with_name(RUN))
-    assert content.recommendation is not None
-    choice = dict(content.recommendation.choice.point)
+    choice = dict(require(content.recommendation).choice.point)
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)

@@ -8,7 +8,6 @@ import numpy as np
 from infra.parameters.environment import Environment
 from servable.load.load_test import Schedule
 from servable.load.objective import Objective, find_knee
-from servable.measured.precision import Interval
 from servable.tune.page import Content
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import estimate_effects
@@ -61,7 +60,3 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     effects = estimate_effects(space, found.trials, choice)
     advice = recommend(ENVIRONMENT, "primary", plain, choice=choice, effects=effects)
     return dataclasses.replace(plain, recommendation=advice)
-
-
-def interval(value: float, share: float = 0.02) -> Interval:
-    return Interval(value=value, low=value * (1 - share), high=value * (1 + share))

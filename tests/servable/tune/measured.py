@@ -21,6 +21,10 @@ def require(found: Known | None) -> Known:
     return found
 
 
+def interval(value: float, share: float = 0.02) -> Interval:
+    return Interval(value=value, low=value * (1 - share), high=value * (1 + share))
+
+
 def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> LoadStep:
     """Answers spread evenly between half of `p50_ms` and one and a half of it."""
     spread = [p50_ms * (0.5 + number / 100) for number in range(101)]
@@ -28,7 +32,7 @@ def step(users: int | None, rps: float, p50_ms: float = 10.0, **told: Any) -> Lo
         "users": users,
         "warm_up_seconds": 1.0,
         "seconds": 10.0,
-        "throughput_rps": Interval(value=rps, low=rps * 0.98, high=rps * 1.02),
+        "throughput_rps": interval(rps),
         "latencies": Latencies.from_milliseconds(spread),
         "send_lags": Latencies.from_milliseconds([0.1] * 101),
         "generator_cpu_share": 0.2,

@@ -223,24 +223,21 @@ def test_a_load_worker_joins_and_a_post_in_zeromqs_old_form_does_not() -> None:
         subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process,
         require(process.stdin),
     ):
-        check_who_joins(pickle.load(require(process.stdout)))
-
-
-def check_who_joins(port: int) -> None:
-    start = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://evil.example\r\nX: "
-    # "P" is 80: a first frame of so many bytes, the sender's name. Then a frame with the message.
-    name = start.encode().ljust(81, b"x")
-    received = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-        connection.sendall(name + bytes([len(JOIN) + 1, 0]) + JOIN)
-        with suppress(TimeoutError, ConnectionResetError):
-            while piece := connection.recv(4096):
-                received += piece
-    assert b"ack" not in received
-    with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
-        worker.linger = 0
-        worker.setsockopt(zmq.IDENTITY, b"worker")
-        worker.connect(f"tcp://127.0.0.1:{port}")
-        worker.send(JOIN)
-        assert worker.poll(30_000)
-        assert b"ack" in worker.recv()
+        port = pickle.load(require(process.stdout))
+        start = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://evil.example\r\nX: "
+        # "P" is 80: a first frame of so many bytes, the sender's name. Then a frame with the message.
+        name = start.encode().ljust(81, b"x")
+        received = b""
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(name + bytes([len(JOIN) + 1, 0]) + JOIN)
+            with suppress(TimeoutError, ConnectionResetError):
+                while piece := connection.recv(4096):
+                    received += piece
+        assert b"ack" not in received
+        with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
+            worker.linger = 0
+            worker.setsockopt(zmq.IDENTITY, b"worker")
+            worker.connect(f"tcp://127.0.0.1:{port}")
+            worker.send(JOIN)
+            assert worker.poll(30_000)
+            assert b"ack" in worker.recv()

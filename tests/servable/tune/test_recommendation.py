@@ -12,8 +12,8 @@ from servable.project.environment_edit import KeyChange, apply_changes, format_d
 from servable.tune.recommendation import Recommendation, describe_result, recommend
 from servable.tune.search.recommended import ChosenPoint, Confirmation
 from tests.checkouts import ROOT
-from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
-from tests.servable.tune.measured import ASKED, curve, step
+from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE
+from tests.servable.tune.measured import ASKED, curve, interval, step
 
 IN_AWS = dataclasses.replace(ASKED, target="sagemaker", instance_type="ml.c5.xlarge")
 CHOICE = ChosenPoint(

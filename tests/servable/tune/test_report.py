@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from PIL import Image
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from servable.load.objective import find_knee
@@ -113,53 +112,49 @@ def test_a_folder_without_a_run_is_named(
 def test_every_tab_opens_and_fits_the_screen_and_words_are_light_on_dark(written: Path) -> None:
     with chromium(logs="browser") as browser:
         browser.get(written.as_uri())
-        check_page(browser)
-
-
-def check_page(browser: webdriver.Chrome) -> None:
-    shown = []
-    for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
-        tab.click()
-        open_ones = [
-            element.get_attribute("id")
-            for element in browser.find_elements(By.CSS_SELECTOR, "[role=tabpanel]")
-            if element.is_displayed()
-        ]
-        shown.append((open_ones, tab.get_attribute("aria-controls")))
-    assert [one for one, _ in shown] == [[name] for _, name in shown]
-
-    script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
-    assert browser.execute_script(script) == 0
-
-    browser.find_element(By.ID, "tab-trials").click()
-    heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
-    names = [head.text for head in heads]
-    at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
-    heads[at].click()
-    script = (
-        "return [...document.querySelectorAll('#trials tbody tr')]"
-        f".map(row => row.cells[{at}].dataset.value).filter(Boolean).map(Number)"
-    )
-    values = browser.execute_script(script)
-    assert values == sorted(values)
-    browser.refresh()
-    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
-    for width in [1200, 390]:
-        screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.refresh()
-        wide = []
+        shown = []
         for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
-            browser.execute_script("arguments[0].click()", tab)
-            wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        assert max(wide) <= width
+            tab.click()
+            open_ones = [
+                element.get_attribute("id")
+                for element in browser.find_elements(By.CSS_SELECTOR, "[role=tabpanel]")
+                if element.is_displayed()
+            ]
+            shown.append((open_ones, tab.get_attribute("aria-controls")))
+        assert [one for one, _ in shown] == [[name] for _, name in shown]
 
-    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
-    browser.refresh()
-    script = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
-    colours = browser.execute_script(script)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    text, page_colour = (int(re.findall(r"\d+", colour)[0]) for colour in colours)
-    assert text - page_colour > 150
+        script = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
+        assert browser.execute_script(script) == 0
+
+        browser.find_element(By.ID, "tab-trials").click()
+        heads = browser.find_elements(By.CSS_SELECTOR, "#trials th button")
+        names = [head.text for head in heads]
+        at = next(number for number, name in enumerate(names) if name.startswith("requests/s"))
+        heads[at].click()
+        script = (
+            "return [...document.querySelectorAll('#trials tbody tr')]"
+            f".map(row => row.cells[{at}].dataset.value).filter(Boolean).map(Number)"
+        )
+        values = browser.execute_script(script)
+        assert values == sorted(values)
+        browser.refresh()
+        assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+        for width in [1200, 390]:
+            screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            browser.refresh()
+            wide = []
+            for tab in browser.find_elements(By.CSS_SELECTOR, "[role=tab]"):
+                browser.execute_script("arguments[0].click()", tab)
+                wide.append(browser.execute_script("return document.documentElement.scrollWidth"))
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            assert max(wide) <= width
+
+        dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+        browser.refresh()
+        script = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+        colours = browser.execute_script(script)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        text, page_colour = (int(re.findall(r"\d+", colour)[0]) for colour in colours)
+        assert text - page_colour > 150

@@ -36,8 +36,8 @@ def body(tmp_path: Path) -> Path:
 def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
     server: Server, body: Path, tmp_path: Path
 ) -> None:
-    load_test = [server.url, "--users", "1,3", "--body", body, *STEP, "--json", "--p99-ms", "500"]
-    one = start_load(*load_test, folder=tmp_path, umask=0)
+    options = ["--users", "1,3", *STEP, "--json", "--p99-ms", "500", "--body"]
+    one = start_load(server.url, *options, body, folder=tmp_path, umask=0)
     told, words = one.communicate(timeout=100)
     said = json.loads(told or words)
     (run,) = (tmp_path / ".servable" / "load").iterdir()
@@ -124,8 +124,8 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
 
 
 def test_processes_that_join_share_the_users(server: Server, body: Path, tmp_path: Path) -> None:
-    load_test = [server.url, "--users", "4", "--body", body, *STEP, "--output", tmp_path]
-    test = start_load(*load_test, "--processes", "2", "--listen", "127.0.0.1:0")
+    options = ["--users", "4", *STEP, "--processes", "2", "--listen", "127.0.0.1:0"]
+    test = start_load(server.url, *options, "--body", body, "--output", tmp_path)
     # "waiting: servable load --join 127.0.0.1:5557"
     address = require(test.stderr).readline().split()[-1]
     workers = [start_load("--join", address) for _ in range(2)]

@@ -290,7 +290,7 @@ def test_hostile_archives_answers_and_captured_keys_are_escaped(
     answer = json.dumps({"error": HOSTILE}, ensure_ascii=False) + HOSTILE
     for status in (200, 400):
         told = (status, {"Content-Type": "application/json"}, answer.encode())
-        with Server(lambda *_, told=told: told) as server:
+        with Server(told) as server:
             words = ("--url", server.url, "--body", "golden/request-rows.json")
             assert is_escaped(run("invoke", "prod", *words))
 

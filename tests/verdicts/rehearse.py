@@ -12,33 +12,18 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from servable.rehearse.command import rehearse
-from tests.verdicts.day_simulation import Z99, SimulatedInstance, SimulatedPolicy, Surroundings
+from tests.verdicts.day_simulation import Z99, DayCase
 from tests.verdicts.day_simulation import simulate as simulate_day
 
 MINUTES, MOST_BROKEN, MOST_RPS = 8 * 60, 1.0, 12.0
 # Days like the given one: their size, shift, and noise, which lasts for some minutes.
 SIZE, SHIFT_MINUTES, NOISE, MEMORY_MINUTES = 0.1, 30, 0.05, 10
 FRESH_DAYS = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class DayCase:
-    """The case that `servable rehearse` and the simulation are both given."""
-
-    requests: tuple[float, ...]
-    instance: SimulatedInstance
-    policy: SimulatedPolicy
-    around: Surroundings
-    rate_rps: float
-    safety_factor: float
-    p99_ms: float
 
 
 def draw_case(source: random.Random) -> DayCase:
@@ -52,20 +37,17 @@ def draw_case(source: random.Random) -> DayCase:
     most = at_peak * rate * factor
     return DayCase(
         requests=tuple(60 * most * each for each in draw_shape(source)),
-        instance=SimulatedInstance(
-            servers, p50, p50 * spread, least_outstanding=source.random() < 0.7
-        ),
-        policy=SimulatedPolicy(
-            minimum=source.randint(1, 3),
-            maximum=12,
-            target=60 * rate * factor,
-            out_cooldown_seconds=source.choice((60, 210, 300)),
-            in_cooldown_seconds=source.choice((300, 600)),
-        ),
-        around=Surroundings(
-            start_seconds=source.choice((180, 240, 300, 420)),
-            delay_seconds=source.choice((0, 60, 120, 180)),
-        ),
+        servers=servers,
+        p50_seconds=p50,
+        p99_seconds=p50 * spread,
+        least_outstanding=source.random() < 0.7,
+        minimum=source.randint(1, 3),
+        maximum=12,
+        target=60 * rate * factor,
+        out_cooldown_seconds=source.choice((60, 210, 300)),
+        in_cooldown_seconds=source.choice((300, 600)),
+        start_seconds=source.choice((180, 240, 300, 420)),
+        delay_seconds=source.choice((0, 60, 120, 180)),
         rate_rps=rate,
         safety_factor=factor,
         p99_ms=round(1000 * p50 * spread * math.exp(source.uniform(0.1, 2.5))),
@@ -88,18 +70,19 @@ def draw_shape(source: random.Random) -> list[float]:
 
 def ask_verdict(case: DayCase) -> tuple[str, int]:
     """Run `servable rehearse`; return its verdict and the number of instances at the beginning."""
-    policy, scaling = case.policy, "variants.primary.scaling"
-    routing = "least_outstanding_requests" if case.instance.least_outstanding else "random"
+    scaling = "variants.primary.scaling"
     keys = {
-        "variants.primary.min_instances": policy.minimum,
-        "variants.primary.max_instances": policy.maximum,
-        "variants.primary.start_seconds": case.around.start_seconds,
-        "variants.primary.routing": routing,
+        "variants.primary.min_instances": case.minimum,
+        "variants.primary.max_instances": case.maximum,
+        "variants.primary.start_seconds": case.start_seconds,
+        "variants.primary.routing": "least_outstanding_requests"
+        if case.least_outstanding
+        else "random",
         f"{scaling}.max_rps_per_instance": case.rate_rps,
         f"{scaling}.safety_factor": case.safety_factor,
-        f"{scaling}.scale_out_cooldown_seconds": policy.out_cooldown_seconds,
-        f"{scaling}.scale_in_cooldown_seconds": policy.in_cooldown_seconds,
-        f"{scaling}.metric_delay_seconds": case.around.delay_seconds,
+        f"{scaling}.scale_out_cooldown_seconds": case.out_cooldown_seconds,
+        f"{scaling}.scale_in_cooldown_seconds": case.in_cooldown_seconds,
+        f"{scaling}.metric_delay_seconds": case.delay_seconds,
         "traffic.peak_rps": max(case.requests) / 60,
         "traffic.quiet_rps": min(case.requests) / 60,
         "alarms.p99_latency_ms": case.p99_ms,
@@ -108,8 +91,7 @@ def ask_verdict(case: DayCase) -> tuple[str, int]:
         day = Path(folder, "day.csv")
         rows = [f"{minute},{requests}" for minute, requests in enumerate(case.requests)]
         day.write_text("\n".join(["minute,requests", *rows]) + "\n", encoding="utf-8")
-        latencies = (case.instance.p50_seconds, case.instance.p99_seconds)
-        measured = [case.rate_rps, *(1000 * seconds for seconds in latencies)]
+        measured = (case.rate_rps, 1000 * case.p50_seconds, 1000 * case.p99_seconds)
         options = [f"--set=prod.{key}={value}" for key, value in keys.items()]
         options += [f"--per-instance={','.join(map(str, measured))}", f"--day={day}"]
         options.append(f"--output={folder}")
@@ -134,14 +116,10 @@ def judge_case(job: tuple[int, int]) -> tuple[bool, str]:
     """Return whether the simulation meets the objective, and the verdict."""
     case = draw_case(random.Random("{} {}".format(*job)))
     verdict, instances = ask_verdict(case)
-    simulate = partial(
-        simulate_day, instance=case.instance, policy=case.policy, around=case.around,
-        instances=instances, p99_seconds=case.p99_ms / 1000,
-    )  # fmt: skip
     broken = []
     for day in range(FRESH_DAYS):
         requests = draw_day(case.requests, random.Random(f"{job} {day}"))
-        broken.append(simulate(requests, seed=day))
+        broken.append(simulate_day(requests, case, instances=instances, seed=day))
     return statistics.fmean(broken) <= MOST_BROKEN, verdict
 
 

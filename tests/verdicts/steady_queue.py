@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from servable.load.gate import evaluate_gate
 from servable.load.objective import Objective
-from servable.measured.measurement import BLOCK_SECONDS, LoadCurve, LoadStep, MeasuredTarget
+from servable.measured.measurement import BLOCK_SECONDS, LoadCurve, LoadStep
 from servable.measured.precision import Interval, Latencies
+from tests.servable.tune.queueing import SIMULATED
 
-SIMULATED = MeasuredTarget(target="simulated", address="", started_at="", machine="simulated")
 # (utilization, requests/s, share of slow requests, seconds): a share above the allowed 1 % must not pass.
 Case = tuple[float, float, float, float]
 BROKEN: tuple[Case, ...] = (

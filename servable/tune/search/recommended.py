@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from servable.measured.precision import Interval
 from servable.measured.student_t import compute_t
-from servable.tune.search.gaussian_process import WITHIN_95, Array, GaussianProcess
+from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import (
     DISTURBED,
     TRIALS,
@@ -69,23 +69,6 @@ class Confirmation:
         if self.gain.low > 0:
             return "better"
         return "not better" if self.gain.high < LEAST_GAIN else "cannot be told"
-
-
-def _compare_means(choice: Array, today: Array, noise: Noise) -> Confirmation:
-    """Compare the choice's logarithms with those of today's settings, which were measured in turn."""
-    pairs = max(len(choice), len(today))
-    if pairs < 2 or not (len(choice) and len(today)):
-        return Confirmation(pairs=pairs)
-    gain = float(choice.mean() - today.mean())
-    half = _compute_half_width(noise, len(choice), len(today))
-    ends = (math.expm1(gain + way * half) for way in (0, -1, 1))
-    interval = Interval(**dict(zip(("value", "low", "high"), ends, strict=True)))
-    found = Confirmation(pairs=pairs, gain=interval)
-    if found.verdict != "cannot be told":
-        return found
-    enough = max(gain, math.log1p(LEAST_GAIN) - gain)
-    earlier = Noise(noise.deviation, noise.degrees - 2 * (pairs - 1))
-    return replace(found, needed=count_pairs_for(enough, earlier, more_than=pairs))
 
 
 def plan_pair_count(noise: Noise, trials: int, *, least: int, gain: float = 0.0) -> int:
@@ -210,10 +193,19 @@ def compare_with_today(
         if (its & ~calm).sum() > _DISTURBED_SHARE * its.sum():
             calm |= its
     numbers, again, logs = numbers[calm], again[calm], logs[calm]
-    today = numbers == start
-    return _compare_means(
-        logs[again & ~today], logs[again & today], estimate_noise(numbers, logs, assumed=0)
-    )
+    choice, today = logs[again & (numbers != start)], logs[again & (numbers == start)]
+    pairs = max(len(choice), len(today))
+    if pairs < 2 or not (len(choice) and len(today)):
+        return Confirmation(pairs=pairs)
+    noise, gain = estimate_noise(numbers, logs, assumed=0), float(choice.mean() - today.mean())
+    half = _compute_half_width(noise, len(choice), len(today))
+    value, low, high = (math.expm1(gain + way * half) for way in (0, -1, 1))
+    found = Confirmation(pairs=pairs, gain=Interval(value=value, low=low, high=high))
+    if found.verdict != "cannot be told":
+        return found
+    enough = max(gain, math.log1p(LEAST_GAIN) - gain)
+    earlier = Noise(noise.deviation, noise.degrees - 2 * (pairs - 1))
+    return replace(found, needed=count_pairs_for(enough, earlier, more_than=pairs))
 
 
 def estimate_effects(

@@ -59,7 +59,7 @@ def lines_kept(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_same_command_goes_on_after_it_was_ended(place: Path, end: signal.Signals) -> None:
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         first = started(place, server.url)
         assert eventually(lambda: len(server.asked) > 10)
         family = psutil.Process(first.pid).children(recursive=True)
@@ -81,7 +81,7 @@ def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_pat
     """More requests wait than the sending process takes in."""
     hour = [request(number, time=NINE + 3600) for number in range(3000)]
     written(tmp_path / "captured" / "x.jsonl", request(0), *hour)
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         process = started(tmp_path, server.url)
         assert eventually(lambda: len(server.asked) > 0)
         family = psutil.Process(process.pid).children(recursive=True)
@@ -103,7 +103,7 @@ def test_hostile_lines_and_answers_lose_nothing_sent_and_redaction_leaves_nothin
     (tmp_path / "captured").mkdir()
     (tmp_path / "captured" / "x.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     names = json.dumps({"\x1b[2J": 1, "\ud800": 2, "a\ngate: met": 3, "output": 4}).encode()
-    with Server(lambda *_: (200, OK[1], names)) as server:
+    with Server((200, OK[1], names)) as server:
         # The caller's is the earliest, so that it stays among those that differ most.
         code, out, words = ended(started(tmp_path, server.url, "--gate", "--redact"))
     assert (code, "Traceback" in words) == (1, False)

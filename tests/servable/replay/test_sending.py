@@ -115,7 +115,7 @@ def test_unreadable_requests_are_reported_after_all_answers_and_the_process_ends
 
 def test_two_targets_take_turns_at_being_first_and_are_signed_by_the_given_variables() -> None:
     variables = {**os.environ, "AWS_ACCESS_KEY_ID": "GIVEN", "AWS_SECRET_ACCESS_KEY": "nothing"}
-    with Server(lambda *_: OK) as server:
+    with Server() as server:
         signed = LoadTarget(url=f"{server.url}/", signing_region="eu-west-1")
         targets = [replace(signed, headers={"X-Name": name}) for name in "ab"]
         with ReplaySender(targets, ReplayPace(), variables=variables) as sender:

@@ -18,7 +18,7 @@ from infra.policy.container import Batching, ContainerSettings
 from servable.tune.container_space import Machines, build_current_point, build_machines
 from servable.tune.search.space import BATCH_SIZE, Space
 from tests.servable.tune import surfaces
-from tests.servable.tune.surfaces import USERS_PER_CORE, Surface, prod_environment
+from tests.servable.tune.surfaces import USERS_PER_CORE, Surface, load_placed
 
 Values = NDArray[np.float64]
 # Settings of today that keep the others below this share of the best.
@@ -42,7 +42,7 @@ TODAY = ContainerSettings(
 @functools.cache
 def _build_machines() -> Machines:
     """Return what `servable tune` makes if it doesn't know the traffic."""
-    loaded = prod_environment()
+    loaded, _ = load_placed("prod")
     environment = loaded.environment
     variant = environment.variants["primary"].model_copy(update={"container": TODAY})
     traffic = environment.traffic.model_copy(update={"peak_rps": None})
@@ -133,12 +133,7 @@ def container(seed: int, *, lies_in: str) -> Surface:
         values = evaluate(of, columns, placement.instance.vcpus, waits=lies_in == "queue")
         if values[start] > 0 and values[as_today].max() <= BLIND_SHARE * values.max():
             break
-    return Surface(
-        space=found.space,
-        rps=lambda point: float(values[found.space.find_number(point) or 0]),
-        wanted=found.initial_points,
-        known=values,
-    )
+    return Surface(space=found.space, values=values, wanted=found.initial_points)
 
 
 FAMILIES = surfaces.FAMILIES | {

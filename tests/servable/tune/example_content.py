@@ -8,12 +8,12 @@ import numpy as np
 from infra.parameters.environment import Environment
 from servable.load.load_test import Schedule
 from servable.load.objective import Objective, find_knee
-from servable.measured.precision import Interval
 from servable.tune.page import Content
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import estimate_effects
 from servable.tune.search.search import Search
 from servable.tune.search.space import Budget, Measurement, Point
+from tests.servable.tune.measured import require
 from tests.servable.tune.queueing import curve
 from tests.servable.tune.surfaces import FAMILIES, NOISE
 
@@ -39,7 +39,8 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
     best_rps = surface.values.max()
 
     def measure(point: Point) -> Measurement:
-        rps = surface.rps(point) * float(np.exp(noise.normal(0.0, NOISE)))
+        known = surface.values[space.find_number(point) or 0]
+        rps = float(known * np.exp(noise.normal(0.0, NOISE)))
         if rps == 0:
             return Measurement(value=0.0, failure="did not start: out of memory")
         about = {
@@ -48,19 +49,14 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
         }
         return Measurement(value=rps, about=about)
 
-    search = Search(space, surface.wanted)
-    found = search.run(measure, Budget(trials=trials))
-    assert found.choice is not None
+    found = Search(space, surface.wanted).run(measure, Budget(trials=trials))
+    choice = require(found.choice)
     schedule = Schedule(loop="closed", objective=OBJECTIVE)
     measured = curve(4, 15.0, schedule, seconds=20.0, seed=seed)
     at = find_knee(measured, OBJECTIVE)
     plain = Content(
         label=label, curve=measured, knee=at, trials=found.trials, stopped=found.stopped
     )
-    effects = estimate_effects(space, found.trials, found.choice)
-    advice = recommend(ENVIRONMENT, "primary", plain, choice=found.choice, effects=effects)
+    effects = estimate_effects(space, found.trials, choice)
+    advice = recommend(ENVIRONMENT, "primary", plain, choice=choice, effects=effects)
     return dataclasses.replace(plain, recommendation=advice)
-
-
-def interval(value: float, share: float = 0.02) -> Interval:
-    return Interval(value=value, low=value * (1 - share), high=value * (1 + share))

@@ -51,13 +51,8 @@ class FormulaTrials(Trials):
         return curve(step(1, 100.0, 16.8))  # the objective is four times this p99, or 100 ms
 
     def measure_full_curve(self, point: Point, name: str) -> LoadCurve:
-        found = curve(
-            step(1, 100.0),
-            step(2, 190.0),
-            step(4, 300.0, 13.0),
-            step(8, 380.0, 60.0),
-            step(16, 390.0, 130.0),
-        )
+        lowest, highest = (step(1, 100.0), step(2, 190.0)), step(16, 390.0, 130.0)
+        found = curve(*lowest, step(4, 300.0, 13.0), step(8, 380.0, 60.0), highest)
         found.write(self.run.folder / name / CURVE)
         return found
 

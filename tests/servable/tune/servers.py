@@ -18,15 +18,22 @@ OK: Answer = (200, {"Content-Type": "application/json"}, b'{"outputs":[0.5]}')
 
 
 class Server:
-    """`answer(number, headers, body)` says what the request of that number, from 0, is answered."""
+    """A server that answers each request after so many `seconds`.
 
-    def __init__(self, answer: Callable[[int, dict[str, str], bytes], Answer]) -> None:
+    `answer`: the answer, or a function that returns it for a request's number, from 0, headers, and body.
+    """
+
+    def __init__(
+        self,
+        answer: Answer | Callable[[int, dict[str, str], bytes], Answer] = OK,
+        *,
+        seconds: float = 0.0,
+    ) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.ports: set[int] = set()
         """Clients' ports: one for each connection that came."""
         self.paths: set[str] = set()
-        lock = threading.Lock()
-        asked, ports, paths = self.asked, self.ports, self.paths
+        lock, server = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -36,11 +43,13 @@ class Server:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = dict(self.headers.items())
                 with lock:
-                    number = len(asked)
-                    ports.add(self.client_address[1])
-                    paths.add(self.path)
-                    asked.append((headers, body))
-                status, more, content = answer(number, headers, body)
+                    number = len(server.asked)
+                    server.ports.add(self.client_address[1])
+                    server.paths.add(self.path)
+                    server.asked.append((headers, body))
+                time.sleep(seconds)
+                told = answer(number, headers, body) if callable(answer) else answer
+                status, more, content = told
                 self.send_response(status)
                 for name, value in more.items():
                     self.send_header(name, value)
@@ -65,20 +74,6 @@ class Server:
     def __exit__(self, *failure: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-class Stall:
-    """From the request of number `at` on, everything is held for `seconds`; then it is quick again."""
-
-    def __init__(self, seconds: float, *, at: int) -> None:
-        self._seconds, self._at = seconds, at
-        self._until = 0.0
-
-    def __call__(self, number: int, headers: dict[str, str], body: bytes) -> Answer:
-        if number == self._at:
-            self._until = time.monotonic() + self._seconds
-        time.sleep(max(0.0, self._until - time.monotonic()))
-        return OK
 
 
 def start_load(

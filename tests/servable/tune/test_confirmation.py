@@ -18,6 +18,7 @@ from servable.tune.search.recommended import (
     plan_pair_count,
 )
 from servable.tune.search.space import TRIALS, Measurement, Noise, Space, Trial
+from tests.servable.tune.measured import require
 from tests.verdicts.tune import search
 
 FOUR = Space({"workers": (1, 2, 4, 8)})
@@ -38,9 +39,7 @@ PAIRS = ((BETTER, 190.0), (START, 101.0), (START, 99.0), (BETTER, 185.0))
 
 def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> ChosenPoint:
     trials = [*searched, *(trial(*each, confirms=len(again)) for each in again)]
-    found = choose_point(FOUR, START, trials)
-    assert found is not None
-    return found
+    return require(choose_point(FOUR, START, trials))
 
 
 def test_without_pairs_it_cannot_be_told_and_a_choice_that_fails_is_refuted() -> None:
@@ -68,21 +67,18 @@ def compare(
 
 
 def test_pairs_are_compared_in_either_order_with_the_noise_of_all_repeats() -> None:
-    gain = chosen(*PAIRS).confirmation.gain
-    assert gain is not None
+    gain = require(chosen(*PAIRS).confirmation.gain)
     assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
     # By scipy.stats.ttest_ind(choice, today).confidence_interval(0.99), SciPy 1.17.1.
     choice, today = np.exp([(0.10, 0.20, 0.15, 0.05), (0.0, 0.02, -0.03, 0.01)]).tolist()
-    gain = compare(choice, today).gain
-    assert gain is not None
+    gain = require(compare(choice, today).gain)
     ends = [math.log1p(end) for end in (gain.low, gain.high)]
     assert ends == pytest.approx([-0.0012, 0.2512], abs=0.001)
 
     widths = []
     for repeats in ([], [100.0] * 9, [80.0, 90.0, 100.0, 110.0, 120.0]):
-        found = compare([120.0, 122.0], [100.0, 98.0], repeats=repeats).gain
-        assert found is not None
+        found = require(compare([120.0, 122.0], [100.0, 98.0], repeats=repeats).gain)
         widths.append(found.high - found.low)
     assert widths[1] < widths[0] < widths[2]
 
@@ -95,10 +91,8 @@ def test_a_verdict_has_three_values_and_what_something_else_slowed_is_left_out()
         ([130.0, 100.0, 95.0], "cannot be told"),
         ([120.0], "cannot be told"),
         ([120.0, 0.0], "not better"),
-        (
-            [60.0, 120.0, 121.0],
-            "better",
-        ),  # one of three was slowed, but settings that are often slow are slow
+        # One of three was slowed, but settings that are often slow are slow.
+        ([60.0, 120.0, 121.0], "better"),
         ([60.0, 60.0, 120.0, 121.0, 120.0], "cannot be told"),
     ]
     for choice, verdict in cases:
@@ -108,9 +102,8 @@ def test_a_verdict_has_three_values_and_what_something_else_slowed_is_left_out()
     trials = [*SEARCHED, trial(BETTER, 198.0)]
     slowed = ((BETTER, 190.0), (START, 101.0), (START, 50.0), (BETTER, 185.0))
     assert chosen(*slowed, searched=trials).confirmation.verdict == "better"
-    assert (
-        chosen(*slowed[:3], searched=trials).confirmation.pairs == 1
-    )  # the second was interrupted
+    # The second pair was interrupted.
+    assert chosen(*slowed[:3], searched=trials).confirmation.pairs == 1
 
 
 LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
@@ -135,17 +128,12 @@ def test_pairs_take_at_most_half_of_the_trials(noise: float, repeats: int, trial
 
 
 def test_more_noise_needs_more_pairs_and_a_large_gain_or_more_repeats_need_fewer() -> None:
-    planned = [
-        plan_pair_count(Noise(noise, REPEATS), TRIALS, least=2) for noise in (0.02, 0.05, 0.2)
-    ]
-    assert planned == sorted({*planned})
-    usual = Noise(0.06, REPEATS)
-    planned = [plan_pair_count(usual, TRIALS, least=2, gain=gain) for gain in (0.0, 0.1, 1.0)]
-    assert planned[0] == planned[1] > planned[2] == 2
-    planned = [
-        plan_pair_count(Noise(0.06, repeats), TRIALS, least=2, gain=0.4) for repeats in (1, 30)
-    ]
-    assert planned[0] > planned[1]
+    def plan(noise: float = 0.06, repeats: int = REPEATS, gain: float = 0.0) -> int:
+        return plan_pair_count(Noise(noise, repeats), TRIALS, least=2, gain=gain)
+
+    assert plan(0.02) < plan(0.05) < plan(0.2)
+    assert plan() == plan(gain=0.1) > plan(gain=1.0) == 2
+    assert plan(repeats=1, gain=0.4) > plan(repeats=30, gain=0.4)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, ValidFile, load
+from infra.parameters.loading import Loaded, ValidFile
 from infra.parameters.placement import Placement, list_placements
 from infra.policy.container import ContainerSettings
 from infra.preflight.check import check, check_all, select_errors
@@ -32,62 +32,40 @@ from servable.tune.search.space import (
     is_distinct,
     join_spaces,
 )
+from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.preflight.overlay import overlaid
-from tests.servable.tune.surfaces import FAMILIES, prod_machines
-
-Prod = tuple[ValidFile, Placement, Space]
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placement]:
-    loaded = next(one for one in load(ROOT, ROOT / folder) if one.name == name)
-    assert isinstance(loaded, ValidFile)
-    return loaded, list_placements(loaded.environment)[0]
-
-
-@pytest.fixture(scope="module")
-def prod() -> Prod:
-    loaded, placement = placed("prod")
-    return loaded, placement, prod_machines()[0].space
+from tests.servable.tune.surfaces import FAMILIES, load_placed, prod_machines
 
 
 @pytest.mark.long
-def test_every_point_of_prod_can_run(prod: Prod) -> None:
-    loaded, placement, tried = prod
+def test_every_point_of_prod_can_run_and_has_settings_with_an_effect_that_check_accepts() -> None:
+    loaded, placement = load_placed("prod")
+    tried, machine = prod_machines().space, Machine(loaded=loaded, placement=placement)
     assert tried.find_number(build_current_point(placement)) is not None
     assert len(tried) >= 500
 
-    machine = Machine(loaded=loaded, placement=placement)
-    for number in range(0, len(tried), 37):
-        applied = machine.apply_point(tried.build_point(number))
-        needed = list_placements(applied.environment)[0].memory_need
+    points = [tried.build_point(number) for number in range(len(tried))]
+    for point in points[::37]:
+        needed = list_placements(machine.apply_point(point).environment)[0].memory_need
         assert needed is None or needed.total_gib <= placement.instance.memory_gib
     sizes = tried.grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
-    assert not select_errors(check(machine.apply_point(tried.build_point(len(tried) - 1))))
-
-
-@pytest.mark.long
-def test_no_point_has_settings_without_effect_or_that_check_rejects(prod: Prod) -> None:
-    loaded, placement, tried = prod
-    points = [tried.build_point(number) for number in range(len(tried))]
     pairs = {(point[WORKER_CLASS], point[WORKER_THREADS]) for point in points}
     assert pairs == {("sync", 1), ("gevent", 1), ("gthread", 2), ("gthread", 8)}
-    machine = Machine(loaded=loaded, placement=placement)
-    for point in points[:: len(points) // 6]:
-        rules = {one.rule for one in check_all(machine.apply_point(point))}
-        assert not rules & NEVER_PROPOSED
-        assert not select_errors(check(machine.apply_point(point)))
+    for point in [*points[:: len(points) // 6], points[-1]]:
+        applied = machine.apply_point(point)
+        assert not {one.rule for one in check_all(applied)} & NEVER_PROPOSED
+        assert not select_errors(check(applied))
 
 
-def changed(**container: object) -> Placement:
-    """Prod, with these settings of its container."""
-    loaded, _ = placed("prod")
-    variant = loaded.environment.variants["primary"]
-    written = variant.container.model_copy(update=container)
-    variants = {"primary": variant.model_copy(update={"container": written})}
-    return list_placements(loaded.environment.model_copy(update={"variants": variants}))[0]
+def changed(name: str, **container: object) -> tuple[ValidFile, Placement]:
+    """An environment, and its placement with these settings of its container."""
+    loaded, placement = load_placed(name)
+    written = placement.variant.container.model_copy(update=container)
+    variants = {placement.name: placement.variant.model_copy(update={"container": written})}
+    return loaded, list_placements(loaded.environment.model_copy(update={"variants": variants}))[0]
 
 
 def test_todays_values_are_among_those_tried_with_the_worker_class_that_runs() -> None:
@@ -97,11 +75,10 @@ def test_todays_values_are_among_those_tried_with_the_worker_class_that_runs() -
         ({}, "gevent", 1),
     ]
     for settings, kind, threads in cases:
-        today = build_current_point(changed(**settings))
+        today = build_current_point(changed("prod", **settings)[1])
         assert (today[WORKER_CLASS], today[WORKER_THREADS]) == (kind, threads)
 
-    loaded, _ = placed("prod")
-    values = select_values(build_grid(loaded, changed(gunicorn_workers=3, inter_op_threads=5)))
+    values = select_values(build_grid(*changed("prod", gunicorn_workers=3, inter_op_threads=5)))
     assert (3 in values["gunicorn_workers"], 5 in values["inter_op_threads"]) == (True, True)
 
 
@@ -129,7 +106,7 @@ def test_a_queue_is_tried_where_it_can_fill_and_threads_with_gthread() -> None:
 
 
 def test_what_is_not_tried_has_a_reason() -> None:
-    loaded, placement = placed("prod")
+    loaded, placement = load_placed("prod")
     left_out = build_grid(loaded, placement)
     assert str(left_out[QUEUE]).startswith("at most 8.3 requests are at one instance at once")
     assert "not throughput" in left_out["nginx_read_timeout_seconds"]
@@ -142,7 +119,7 @@ def test_what_is_not_tried_has_a_reason() -> None:
     assert known.left_out[WORKER_THREADS].startswith("no other value")
     named = {*build_grid(loaded, placement), "batching"}
     assert named >= ContainerSettings.model_fields.keys()
-    loaded, placement = placed("local")
+    loaded, placement = load_placed("local")
     assert "no handler" in build_grid(loaded, placement, [SMALL])["transport"]
     assert build_space(loaded, placement, ("onednn",)).names == ("onednn",)
     with pytest.raises(ValueError, match="workers: no setting to try; allowed: tfs_processes"):
@@ -161,7 +138,7 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out_and_batches_are_tried_
         return errors if container.onednn is False else []
 
     monkeypatch.setattr("servable.tune.container_space.check_all", one_refused)
-    tried = build_space(*placed("local"), ("onednn", "intra_op_threads"))
+    tried = build_space(*load_placed("local"), ("onednn", "intra_op_threads"))
     assert {tried.build_point(number)["onednn"] for number in range(len(tried))} == {True}
     monkeypatch.undo()
 
@@ -175,12 +152,11 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out_and_batches_are_tried_
     assert "`servable check` rejects it" in batched(None)[BATCH_SIZE]
     monkeypatch.undo()
 
+    loaded, placement = load_placed("dev")
     for kind in ["ml.m5.large", "ml.c5.large"]:
-        loaded, placement = placed("dev")
         instance = dataclasses.replace(placement.instance, name=kind, vcpus=2)
-        values = select_values(
-            build_grid(loaded, dataclasses.replace(placement, instance=instance))
-        )
+        grid = build_grid(loaded, dataclasses.replace(placement, instance=instance))
+        values = select_values(grid)
         counts = [one for each in values.values() for one in each if type(one) is int]
         assert values["tfs_processes"][0] == 1
         assert min(one for one in values["tfs_processes"] if one is not None) == 1
@@ -191,41 +167,33 @@ def test_a_rule_that_refuses_a_value_takes_its_points_out_and_batches_are_tried_
 def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, project: Path) -> None:
     exported = ROOT / "tests" / "exports" / "models" / name
     lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
-    loaded = overlaid(project, lines)
-    assert isinstance(loaded, ValidFile)
+    loaded = valid(overlaid(project, lines))
     placement = list_placements(loaded.environment)[0]
     assert str(build_grid(loaded, placement)[BATCH_SIZE]).startswith("`servable check` rejects it")
 
 
 def test_each_instance_type_has_its_own_values_and_several_those_that_all_try() -> None:
-    loaded, placement = placed("local")
+    loaded, placement = load_placed("local")
     both = build_machines(
         loaded, placement, only=("gunicorn_workers",), instance_types=("ml.c5.4xlarge",)
     )
     points = [both.space.build_point(number) for number in range(len(both.space))]
     found = {(point["instance_type"], point["gunicorn_workers"]) for point in points}
-    small = {("ml.c5.xlarge", workers) for workers in (1, 2, 4, 8)}
-    assert found == small | {("ml.c5.4xlarge", workers) for workers in (1, 4, 8, 16, 32)}
+    counts = {"ml.c5.xlarge": (1, 2, 4, 8), "ml.c5.4xlarge": (1, 4, 8, 16, 32)}
+    assert found == {(kind, workers) for kind, several in counts.items() for workers in several}
     assert both.compute_vcpu_ratio({"instance_type": "ml.c5.4xlarge", "gunicorn_workers": 8}) == 4.0
     first = both.space.build_point(both.space.find_nearest(both.initial_points[0]))
     assert first["instance_type"] == "ml.c5.xlarge"
 
-    changed = both.find_machine({"instance_type": "ml.c5.4xlarge"}).apply_point(
-        {"gunicorn_workers": 32}
-    )
-    assert isinstance(changed, ValidFile)
-    variant = next(iter(changed.environment.variants.values()))
+    large = both.find_machine({"instance_type": "ml.c5.4xlarge"})
+    (variant,) = large.apply_point({"gunicorn_workers": 32}).environment.variants.values()
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
 
     # A queue of a small type may fill where that of a large one does not.
-    small, large = both.kinds
-    spaces = {
-        small: Space({"onednn": (False, True), QUEUE: (4, 64)}),
-        large: Space({"onednn": (True,)}),
-    }
-    joined = join_spaces(spaces, list(both.kinds))
+    fills = Space({"onednn": (False, True), QUEUE: (4, 64)})
+    joined = join_spaces({"small": fills, "large": Space({"onednn": (True,)})}, ["small", "large"])
     assert joined.names == ("instance_type", "onednn")
-    assert joined.keys == ((small, False), (small, True), (large, True))
+    assert joined.keys == (("small", False), ("small", True), ("large", True))
 
 
 def body(content_type: str, size: int) -> Body:
@@ -259,14 +227,9 @@ TRANSPORTS: dict[str, tuple[list[Body], dict[str, object], object, object]] = {
 @pytest.mark.parametrize("name", TRANSPORTS)
 def test_transport_is_tried_where_the_requests_allow_it(name: str) -> None:
     bodies, written, transport, from_bytes = TRANSPORTS[name]
-    loaded, placement = placed("local")
-    container = placement.variant.container.model_copy(update=written)
-    ours = dataclasses.replace(
-        placement,
-        variant=placement.variant.model_copy(update={"container": container}),
-        model=placement.model.model_copy(update={"handler": "servable"}),
-    )
-    every = build_grid(loaded, ours, bodies)
+    loaded, placement = changed("local", **written)
+    model = placement.model.model_copy(update={"handler": "servable"})
+    every = build_grid(loaded, dataclasses.replace(placement, model=model), bodies)
     for setting, wanted in (("transport", transport), (FROM_BYTES, from_bytes)):
         found = every[setting]
         assert (found[: len(wanted)] if isinstance(wanted, str) else found) == wanted
@@ -274,17 +237,14 @@ def test_transport_is_tried_where_the_requests_allow_it(name: str) -> None:
 
 def batched(peak_rps: float | None) -> Grid:
     """A model whose requests have 500 rows, with an alarm at 100 ms, on one instance."""
-    loaded, placement = placed("local")
+    loaded, placement = changed("local", batching=None)
     environment = loaded.environment
     traffic = environment.traffic.model_copy(update={"peak_rps": peak_rps, "rows_per_request": 500})
     alarms = environment.alarms.model_copy(update={"p99_latency_ms": 100.0})
-    changed = environment.model_copy(update={"traffic": traffic, "alarms": alarms})
-    container = placement.variant.container.model_copy(update={"batching": None})
-    update = {"container": container, "min_instances": 1, "max_instances": 1}
-    variant = placement.variant.model_copy(update=update)
-    return build_grid(
-        dataclasses.replace(loaded, draft=changed), dataclasses.replace(placement, variant=variant)
-    )
+    draft = environment.model_copy(update={"traffic": traffic, "alarms": alarms})
+    variant = placement.variant.model_copy(update={"min_instances": 1, "max_instances": 1})
+    placement = dataclasses.replace(placement, variant=variant)
+    return build_grid(dataclasses.replace(loaded, draft=draft), placement)
 
 
 @pytest.mark.long

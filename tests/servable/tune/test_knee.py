@@ -13,7 +13,7 @@ from servable.load.processes import LoadGenerator, Progress
 from servable.measured.measurement import LoadStep, Pace
 from servable.measured.precision import Interval, Latencies
 from servable_scaling.rehearsal.fleet import compute_erlang_c
-from tests.servable.tune.measured import ASKED, curve, step
+from tests.servable.tune.measured import ASKED, curve, require, step
 from tests.servable.tune.queueing import curve as simulated
 from tests.servable.tune.queueing import mmc_highest_rate, mmc_latency_above, simulate
 
@@ -32,24 +32,18 @@ def test_knee_and_saturation_of_known_queues_are_found() -> None:
         for seed in range(2):
             schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
             measured = simulated(cores, 10.0, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
-            at, full = find_knee(measured, objective), find_saturation(measured)
-            assert at is not None
-            assert full is not None
+            at, full = require(find_knee(measured, objective)), require(find_saturation(measured))
             found.append((abs(at.rps.value / truth - 1), abs(full.rps.value / (100 * cores) - 1)))
     assert statistics.median(of_knee for of_knee, _ in found) <= 0.05
     assert statistics.median(of_full for _, of_full in found) <= 0.05
 
 
 def knee_of(*steps: LoadStep) -> Knee:
-    found = find_knee(curve(*steps), HUNDRED)
-    assert found is not None
-    return found
+    return require(find_knee(curve(*steps), HUNDRED))
 
 
 def saturation_of(*steps: LoadStep) -> Saturation:
-    found = find_saturation(curve(*steps))
-    assert found is not None
-    return found
+    return require(find_saturation(curve(*steps)))
 
 
 def test_one_odd_step_changes_neither_the_plateau_nor_the_knee() -> None:
@@ -117,12 +111,11 @@ def test_loads_are_doubled_until_it_is_flat_and_refined_around_the_knee() -> Non
     met = Schedule(loop="closed", objective=Objective(most_ms=1e6))
     assert loads(met, full_at_20)[-2:] == [64, 128]  # flat twice
 
-    parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
+    parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
+    assert len(parsed) == len(set(parsed))
     # p99 is 75 ms up to 20 users, and 100 ms at 26.7.
     below, above = max(x for x in parsed if x <= 26), min(x for x in parsed if x > 26)
     assert above / below <= 1.1
-    parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
-    assert len(parsed) == len(set(parsed))
 
     def open_step(rate: int) -> LoadStep:
         kept_up = min(rate, 100)
@@ -137,10 +130,9 @@ def test_it_ends_at_the_most_at_failures_and_goes_further_while_more_is_borne() 
     failing = loads(Schedule(loop="closed"), lambda users: step(users, 1.0, errors={"500": 900}))
     assert failing == [1]
     assert loads(Schedule(loop="closed", fixed=(8, 1, 4)), full_at_20) == [8, 1, 4]
-    cases: list[tuple[dict[str, int], str]] = [({"500": 900}, "failing"), ({}, "saturated")]
-    for errors, ended in cases:
-        flat = [step(1, 100.0), step(2, 100.0, errors=errors)]
-        assert Schedule(loop="closed").describe_end(flat) == ended
+    flat = [[step(1, 100.0), step(2, 100.0, errors=errors)] for errors in ({"500": 900}, {})]
+    ends = [Schedule(loop="closed").describe_end(steps) for steps in flat]
+    assert ends == ["failing", "saturated"]
 
     schedule = Schedule(loop="closed", fixed=(2, 4), objective=HUNDRED, further=3)
     assert loads(schedule, full_at_20) == [2, 4, 8, 16, 32]
@@ -158,11 +150,8 @@ class LateOnce(LoadGenerator):
         self, load: float, pace: Pace, progress: Progress = lambda found: None
     ) -> LoadStep:
         self.steps += 1
-        return step(
-            round(load),
-            100.0,
-            send_lags=Latencies.from_milliseconds([60.0 if self.steps == 1 else 0.1]),
-        )
+        lags = Latencies.from_milliseconds([60.0 if self.steps == 1 else 0.1])
+        return step(round(load), 100.0, send_lags=lags)
 
 
 def test_a_step_that_was_sent_late_is_measured_once_more() -> None:

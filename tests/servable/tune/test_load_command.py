@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -19,28 +18,17 @@ from servable.load.processes import LoadGenerator
 from servable.load.run import report_result
 from servable.measured.measurement import CURVE, LoadCurve, build_container_target
 from tests.checkouts import ROOT
-from tests.servable.tune.measured import curve, step
-from tests.servable.tune.servers import OK, Answer, Server, list_open_to_others, start_load
+from tests.servable.tune.measured import curve, require, step
+from tests.servable.tune.servers import Server, list_open_to_others, start_load
 
 pytestmark = pytest.mark.long
 
 STEP = ["--warm-up-seconds", "0.2", "--step-seconds", "0.8"]
 
 
-def ready(number: int, headers: dict[str, str], body: bytes) -> Answer:
-    time.sleep(0.005)
-    return OK
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(ready) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("bodies") / "a.json"
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    file = tmp_path / "a.json"
     file.write_text('{"instances": [[1.0]]}')
     return file
 
@@ -48,9 +36,8 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
     server: Server, body: Path, tmp_path: Path
 ) -> None:
-    load_test: list[str | Path] = ["--users", "1,3", "--body", body, *STEP]
-    load_test += ["--json", "--p99-ms", "500"]
-    one = start_load(server.url, *load_test, folder=tmp_path, umask=0)
+    options = ["--users", "1,3", *STEP, "--json", "--p99-ms", "500", "--body"]
+    one = start_load(server.url, *options, body, folder=tmp_path, umask=0)
     told, words = one.communicate(timeout=100)
     said = json.loads(told or words)
     (run,) = (tmp_path / ".servable" / "load").iterdir()
@@ -68,8 +55,8 @@ def test_a_run_is_told_to_programs_and_written_down_for_its_owner_alone(
 def test_ctrl_c_in_the_second_step_keeps_what_was_measured(
     server: Server, body: Path, tmp_path: Path
 ) -> None:
-    users = ",".join(["2"] * 50)
-    one = start_load(server.url, "--users", users, "--body", body, *STEP, "--output", tmp_path)
+    steps = ["--users", ",".join(["2"] * 50), *STEP]
+    one = start_load(server.url, *steps, "--body", body, "--output", tmp_path)
     deadline = time.monotonic() + 60
     while not (tmp_path / CURVE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -136,17 +123,14 @@ def test_an_environment_on_this_machine_is_loaded_with_its_own_warm_up(tmp_path:
     assert [step["failed"] for step in steps] == [0, 0], words
 
 
-def test_processes_that_join_share_the_users(body: Path, tmp_path: Path) -> None:
-    load_test = ["--users", "4", "--body", str(body), *STEP, "--output", str(tmp_path)]
-    with Server(ready) as server:
-        test = start_load(server.url, *load_test, "--processes", "2", "--listen", "127.0.0.1:0")
-        assert test.stderr is not None
-        # "waiting: servable load --join 127.0.0.1:5557"
-        address = test.stderr.readline().split()[-1]
-        workers = [start_load("--join", address) for _ in range(2)]
-        test.communicate(timeout=100)
-        for worker in workers:
-            worker.communicate(timeout=30)
+def test_processes_that_join_share_the_users(server: Server, body: Path, tmp_path: Path) -> None:
+    options = ["--users", "4", *STEP, "--processes", "2", "--listen", "127.0.0.1:0"]
+    test = start_load(server.url, *options, "--body", body, "--output", tmp_path)
+    # "waiting: servable load --join 127.0.0.1:5557"
+    address = require(test.stderr).readline().split()[-1]
+    workers = [start_load("--join", address) for _ in range(2)]
+    for one in (test, *workers):
+        one.communicate(timeout=100)
     users = LoadCurve.read(tmp_path / CURVE).steps[0].users
     assert ([one.returncode for one in workers], len(server.ports), users) == ([0, 0], 4, 4)
 

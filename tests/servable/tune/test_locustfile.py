@@ -3,8 +3,6 @@
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,8 @@ from servable.measured.measurement import (
     build_container_target,
 )
 from tests.checkouts import ROOT
-from tests.servable.tune.servers import OK, Answer, Server, start_load
+from tests.servable.tune.measured import require
+from tests.servable.tune.servers import Server, start_load
 
 pytestmark = pytest.mark.long
 
@@ -67,17 +66,6 @@ class Visitor(FastHttpUser):
 """
 
 
-def slow(number: int, headers: dict[str, str], body: bytes) -> Answer:
-    time.sleep(0.005)
-    return OK
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(slow) as running:
-        yield running
-
-
 def run(
     folder: Path, text: str, target: LoadTarget, load: float, loop: Loop, **more: str
 ) -> LoadStep:
@@ -94,7 +82,7 @@ def test_a_locustfile_s_users_wait_and_fail_as_it_says(tmp_path: Path, server: S
     assert 40 < step.throughput_rps.value < 2 / 0.015
     assert (server.paths, step.failure_count, step.from_due) == ({"/invocations"}, 0, True)
 
-    with Server(lambda *_: (200, {}, b"nothing")) as empty:
+    with Server((200, {}, b"nothing")) as empty:
         step = run(tmp_path, DUE, build_container_target(empty.url), 2, "closed")
     assert step.errors == {"no outputs": step.request_count}
 
@@ -126,14 +114,16 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     run(tmp_path, text, build_container_target(server.url), 1, "closed")
     assert (len(server.asked) > 1, len(server.ports)) == (True, 1)
     monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", IDLE])
-    with Server(slow) as other:
+    with Server(seconds=0.005) as other:
         step = run(tmp_path, text, build_container_target(other.url), 1, "closed")
     assert (len(other.ports), step.failure_count) == (len(other.asked), 0)
 
 
 @pytest.mark.parametrize("text", [DUE, OTHER], ids=["EndpointUser", "HttpUser"])
-def test_our_session_signs_requests_to_the_endpoint_only(tmp_path: Path, text: str) -> None:
-    with Server(slow) as server, Server(slow) as elsewhere:
+def test_our_session_signs_requests_to_the_endpoint_only(
+    tmp_path: Path, server: Server, text: str
+) -> None:
+    with Server(seconds=0.005) as elsewhere:
         target = LoadTarget(
             url=f"{server.url}/endpoints/ranker/invocations",
             headers={"X-Amzn-SageMaker-Target-Variant": "blue"},
@@ -181,8 +171,7 @@ def test_a_process_joins_with_the_same_locustfile_only(tmp_path: Path, server: S
             server.url, "--locustfile", file, "--users", "2", "--step-seconds", "1",
             "--warm-up-seconds", "0.2", "--listen", "127.0.0.1:0", "--output", tmp_path,
         )  # fmt: skip
-        assert test.stderr is not None
-        address = test.stderr.readline().split()[-1]
+        address = require(test.stderr).readline().split()[-1]
         worker = start_load("--join", address, "--locustfile", joined)
         _, words = test.communicate(timeout=100)
         worker.communicate(timeout=30)

@@ -25,7 +25,7 @@ from servable.measured.precision import (
 )
 from servable.measured.student_t import compute_t
 from servable.tune.trials import choose_limit, explain_lateness
-from tests.servable.tune.measured import curve, step
+from tests.servable.tune.measured import curve, require, step
 
 MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
 
@@ -33,16 +33,14 @@ MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
 @given(MILLISECONDS, st.sampled_from([50, 90, 95, 99]))
 def test_a_percentile_is_within_a_hundredth(values: list[float], percent: int) -> None:
     exact = float(np.percentile(values, percent, method="inverted_cdf"))
-    assert Latencies.from_milliseconds(values).compute_percentile_ms(percent) == pytest.approx(
-        exact, rel=0.0101
-    )
+    found = Latencies.from_milliseconds(values).compute_percentile_ms(percent)
+    assert found == pytest.approx(exact, rel=0.0101)
 
 
 @given(MILLISECONDS, MILLISECONDS)
 def test_latencies_of_two_processes_add_up(one: list[float], other: list[float]) -> None:
-    assert (
-        Latencies.from_milliseconds(one) + Latencies.from_milliseconds(other)
-    ).bins == Latencies.from_milliseconds(one + other).bins
+    together = Latencies.from_milliseconds(one) + Latencies.from_milliseconds(other)
+    assert together.bins == Latencies.from_milliseconds(one + other).bins
 
 
 def test_a_file_gives_back_the_steps_which_say_whether_they_are_known_or_refused(
@@ -55,14 +53,10 @@ def test_a_file_gives_back_the_steps_which_say_whether_they_are_known_or_refused
     for high, known in [(104.9, True), (105.1, False)]:
         interval = Interval(value=100.0, low=200.0 - high, high=high)
         assert step(1, 100.0, throughput_rps=interval).has_known_throughput is known
-    for lag_ms, p50_ms, refused in [
-        (4.9, 10.0, False),
-        (5.1, 10.0, True),
-        (9.8, 100.0, False),
-        (10.3, 100.0, True),
-    ]:
+    refused = {(4.9, 10.0): False, (5.1, 10.0): True, (9.8, 100.0): False, (10.3, 100.0): True}
+    for lag_ms, p50_ms in refused:
         late = step(1, 100.0, p50_ms, send_lags=Latencies.from_milliseconds([lag_ms] * 100))
-        assert (late.rejection is not None) is refused
+        assert (late.rejection is not None) is refused[lag_ms, p50_ms]
     assert step(1, 100.0, errors={"500": 3}, timeouts=2).request_count == 101 + 5
 
 
@@ -116,14 +110,11 @@ def test_a_throughput_s_interval_holds_the_truth_and_of_too_little_nothing_is_kn
 def test_a_percentile_s_interval_holds_the_truth_in_most_runs() -> None:
     random = np.random.default_rng(0)
     truth_ms = 10 * np.log(100)
-    found = [
-        compute_percentile(
-            [Latencies.from_milliseconds(random.exponential(10, 300).tolist()) for _ in range(10)],
-            99,
-        )
-        for _ in range(100)
-    ]
-    held = sum(one is not None and one.low <= truth_ms <= one.high for one in found)
+    held = 0
+    for _ in range(100):
+        drawn = random.exponential(10, (10, 300)).tolist()
+        found = compute_percentile([*map(Latencies.from_milliseconds, drawn)], 99)
+        held += found is not None and found.low <= truth_ms <= found.high
     assert held / 100 >= 0.88
 
 
@@ -132,9 +123,7 @@ def test_latencies_that_drift_are_known_less_well_than_those_that_do_not() -> No
     drifting = [
         Latencies.from_milliseconds([10.0 * number, 11.0, 12.0] * 50) for number in range(1, 11)
     ]
-    one, other = compute_percentile(steady, 95), compute_percentile(drifting, 95)
-    assert one is not None
-    assert other is not None
+    one, other = (require(compute_percentile(blocks, 95)) for blocks in (steady, drifting))
     assert other.half_width_share > one.half_width_share
 
 

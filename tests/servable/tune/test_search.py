@@ -1,12 +1,13 @@
 """The search: what it finds, when it stops, and that nothing is lost when it is killed."""
 
 import dataclasses
+import itertools
 import json
 import math
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from servable.tune.search.search import Search, SearchResult, propose, restore_t
 from servable.tune.search.space import Budget, Measurement, Point, Space, Trial, compute_logarithms
 from servable.tune.tune import TimePlan
 from tests.servable.tune.container_formula import container
+from tests.servable.tune.measured import require
 from tests.servable.tune.surfaces import FAMILIES, search_ours
 
 GRID = {
@@ -35,7 +37,6 @@ def value(point: Point) -> float:
     return 200 * math.exp(-off / 3) * (1 + (drawn % 100 - 50) / 1000)
 
 
-TRIALS = 14
 SLOW = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
 FIRST = {name: values[0] for name, values in GRID.items()}
 
@@ -56,21 +57,10 @@ def searched(
     return search.run(measure, Budget(trials=trials))
 
 
-def search(study: Path | None, trials: int) -> SearchResult:
-    start = {"tfs_processes": 1, "gunicorn_workers": 1, "inter_op_threads": 1, "onednn": True}
-    return Search(Space(GRID), [start], file=study).run(measured_value, Budget(trials=trials))
-
-
-@pytest.fixture(scope="module")
-def uninterrupted() -> SearchResult:
-    return search(None, TRIALS)
-
-
 @pytest.mark.long
 def test_noisy_measurements_find_nine_tenths_of_the_best_and_20_percent_that_were_planted() -> None:
     surface = FAMILIES["queueing, 4 cores"](0)
-    values = surface.values
-    assert values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * values.max()
+    assert surface.values[search_ours(surface, 0, 0.05)["point"]] >= 0.9 * surface.values.max()
 
     noise = np.random.default_rng(4)
 
@@ -100,9 +90,7 @@ def test_a_space_of_few_points_ends_and_a_confirmed_run_takes_no_more_pairs(tmp_
     assert [len(run.trials) for run in runs] == [18, 18]
 
 
-def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResult) -> None:
-    assert uninterrupted.choice is not None
-    assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
+def test_todays_settings_are_first_and_the_choice_is_the_best_that_ran() -> None:
     start = {"tfs_processes": 2, "gunicorn_workers": 8, "inter_op_threads": 4, "onednn": False}
     assert searched(start, trials=1, confirm=0).trials[0].point == start
 
@@ -112,8 +100,7 @@ def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResul
             return Measurement(value=0.0, failure="out of memory")
         return Measurement(value=100.0 * processes)
 
-    found = searched(FIRST, measure, trials=20, confirm=0).choice
-    assert found is not None
+    found = require(searched(FIRST, measure, trials=20, confirm=0).choice)
     assert found.point["tfs_processes"] == 4
     nothing = Measurement(value=0.0, failure="no")
     assert searched(FIRST, lambda _: nothing, trials=12, confirm=0).choice is None
@@ -128,21 +115,21 @@ def test_todays_settings_are_first_and_the_choice_ran(uninterrupted: SearchResul
 @pytest.mark.long
 def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
     found = searched(SLOW)
-    assert found.choice is not None
-    assert found.choice.is_better
+    choice = require(found.choice)
+    assert choice.is_better
     # Confirmed in pairs that begin with either.
     again = [trial.point == SLOW for trial in found.trials if trial.confirms]
     assert again == [False, True, True, False]
-    effects = estimate_effects(Space(GRID), found.trials, found.choice)
-    assert {name for name in SLOW if SLOW[name] != found.choice.point[name]} >= effects.keys()
+    effects = estimate_effects(Space(GRID), found.trials, choice)
+    assert {name for name in SLOW if SLOW[name] != choice.point[name]} >= effects.keys()
     assert min(back.high for back in effects.values()) < 1
 
     noise = np.random.default_rng(3)
-    luck = searched(
-        FIRST, lambda _: Measurement(value=100 * float(np.exp(noise.normal(0, 0.05)))), trials=30
-    )
-    assert luck.choice is not None
-    assert not luck.choice.is_better
+
+    def measure(point: Point) -> Measurement:
+        return Measurement(value=100 * float(np.exp(noise.normal(0, 0.05))))
+
+    assert not require(searched(FIRST, measure, trials=30).choice).is_better
     # Where today's settings win, the best of the others is compared with them.
     space = Space(GRID)
     best = max((space.build_point(number) for number in range(len(space))), key=value)
@@ -153,29 +140,21 @@ def test_a_real_gain_has_an_interval_above_nothing_and_luck_has_not() -> None:
 def test_a_lucky_measurement_is_not_chosen_over_several_good_ones() -> None:
     space = Space({"tfs_processes": (1, 2, 4, 8), "onednn": (False, True)})
     good, lucky = space.build_point(0), space.build_point(len(space) - 1)
-    values = [(good, 100.0)] * 4 + [
-        (space.build_point(3), 60.0),
-        (space.build_point(4), 70.0),
-        (lucky, 103.0),
-    ]
+    others = [(space.build_point(3), 60.0), (space.build_point(4), 70.0), (lucky, 103.0)]
     trials = [
         Trial(number=at, point=point, measured=Measurement(value=value), seconds=1.0)
-        for at, (point, value) in enumerate(values)
+        for at, (point, value) in enumerate([*[(good, 100.0)] * 4, *others])
     ]
-    found = choose_point(space, 3, trials)
-    assert found is not None
-    assert found.point == good
+    assert require(choose_point(space, 3, trials)).point == good
 
 
 def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> None:
-    measured, whole = 0, searched(SLOW).trials
+    whole, numbers = searched(SLOW).trials, itertools.count(1)
 
     def measure(point: Point) -> Measurement:
-        nonlocal measured
-        measured += 1
-        if measured == len(whole) - 2:  # the second of four that confirm
+        if next(numbers) == len(whole) - 2:  # the second of four that confirm
             raise KeyboardInterrupt
-        return Measurement(value=value(point))
+        return measured_value(point)
 
     with pytest.raises(KeyboardInterrupt):
         searched(SLOW, measure, file=tmp_path / "study")
@@ -185,41 +164,36 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
 
 
 def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = set()
-
-    def asking(*told: Any) -> int | str:
-        asked.add(told[-1])
-        return propose(*told)
-
-    monkeypatch.setattr("servable.tune.search.search.propose", asking)
-    search(None, 11)
-    assert asked == {11}
+    asked = Mock(wraps=propose)
+    monkeypatch.setattr("servable.tune.search.search.propose", asked)
+    searched(SLOW, trials=11, confirm=0)
+    assert {call.args[-1] for call in asked.call_args_list} == {11}
 
 
-def test_resumed_or_cut_off_it_ends_with_the_same_trials(
-    tmp_path: Path, uninterrupted: SearchResult
-) -> None:
-    for trials in (3, 9, TRIALS):
-        found = search(tmp_path / "study", trials)
-    assert _points(found) == _points(uninterrupted)
+def test_resumed_or_cut_off_it_ends_with_the_same_trials(tmp_path: Path) -> None:
+    def search(name: str, trials: int) -> list[str]:
+        found = searched(SLOW, trials=trials, confirm=0, file=tmp_path / name).trials
+        return [json.dumps(dict(trial.point)) for trial in found]
+
+    whole = search("whole", 14)
+    choice = Search(Space(GRID), [SLOW], file=tmp_path / "whole").find_choice()
+    assert json.dumps(require(choice).point) in whole
+    assert [search("study", trials) for trials in (3, 9, 14)] == [whole[:3], whole[:9], whole]
 
     written = (tmp_path / "study").read_bytes()
-    search(tmp_path / "study", 12)
+    search("study", 12)
     assert (tmp_path / "study").read_bytes() == written
 
     study = tmp_path / "cut"
-    search(study, 9)
+    search("cut", 9)
     study.write_bytes(study.read_bytes()[:-20])
-    found = search(study, TRIALS)
-    assert (_points(found), len(restore_trials(study))) == (_points(uninterrupted), TRIALS)
+    assert (search("cut", 14), len(restore_trials(study))) == (whole, 14)
 
 
 def test_minutes_and_dollars_are_a_budget_and_planned_for_load_curves_and_trials() -> None:
     trials = [trial(50.0)]
-    assert (Budget(minutes=1).explain_end(trials), Budget(minutes=2).explain_end(trials)) == (
-        "0.8 of 1 minutes are spent",
-        None,
-    )
+    ends = [Budget(minutes=minutes).explain_end(trials) for minutes in (1, 2)]
+    assert ends == ["0.8 of 1 minutes are spent", None]
 
     trials = [trial(30.0)] * 2
     budget = Budget(trials=40, minutes=10)
@@ -232,8 +206,7 @@ def test_minutes_and_dollars_are_a_budget_and_planned_for_load_curves_and_trials
     assert Budget(trials=10).reserve_trials(4, []).trials == 6
     assert Budget(usd=5.0).reserve_trials(4, [trial(usd=0.5)]).usd == 3.0
 
-    assert PLAN.trial_count == 9
-    assert PLAN.rejection is None
+    assert (PLAN.trial_count, PLAN.rejection) == (9, None)
 
     shorter = dataclasses.replace(PLAN, minutes=4.9)
     assert (shorter.rejection or "").endswith("pass --minutes 5 or more")
@@ -248,10 +221,6 @@ def test_minutes_and_dollars_are_a_budget_and_planned_for_load_curves_and_trials
     assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")
     for part in ["at most 5:", "about 48 s", "about 9 trials of about 20 s"]:
         assert part in str(PLAN)
-
-
-def _points(found: SearchResult) -> list[str]:
-    return [json.dumps(dict(trial.point)) for trial in found.trials]
 
 
 def trial(seconds: float = 30.0, **about: float) -> Trial:

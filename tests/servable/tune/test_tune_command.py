@@ -34,7 +34,7 @@ from servable.tune.trials import LocalTrials
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
-from tests.servable.tune.measured import curve, step
+from tests.servable.tune.measured import curve, require, step
 from tests.servable.tune.servers import list_open_to_others
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
@@ -110,10 +110,8 @@ def test_wrong_use_ends_with_2_and_what_cannot_be_tuned_is_said(
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
     assert (said.return_value, "--body" in said.output) == (2, True)
     said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (
-        said.return_value,
-        said.stderr.startswith("servable tune: 1 minutes are too short"),
-    ) == (2, True)
+    short = said.stderr.startswith("servable tune: 1 minutes are too short")
+    assert (said.return_value, short) == (2, True)
     assert "pass --trials 5 or more" in ran("--trials", "4", "--p99-ms", "77").output
 
     asked = Mock(side_effect=LoadError)
@@ -134,10 +132,9 @@ def returned(*arguments: str) -> Result:
 def test_where_aws_does_not_answer_it_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "123456789012")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    keys = {"ACCESS_KEY_ID": "123456789012", "SECRET_ACCESS_KEY": "nothing"}
+    for name, value in {**keys, "MAX_ATTEMPTS": "1", "ENDPOINT_URL": "http://127.0.0.1:1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
     said = returned("--target", "sagemaker", "--dollars", "1")
     assert (said.return_value, "could not be reached" in said.stderr) == (2, True)
 
@@ -180,11 +177,8 @@ def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
     late = step(1, 50.0, 200.0, send_lags=Latencies.from_milliseconds([90.0] * 101))
     monkeypatch.setattr(FormulaTrials, "measure_full_curve", lambda *_: curve(late))
     said = returned("--p99-ms", "79")
-    assert said.return_value == 2
-    assert (
-        f"servable tune: today's settings: {late.rejection}; run the same command again on an idle computer"
-        in said.stderr
-    )
+    why = f"today's settings: {late.rejection}; run the same command again on an idle computer"
+    assert (said.return_value, f"servable tune: {why}" in said.stderr) == (2, True)
     monkeypatch.undo()
 
     seconds = iter([80.0, 60.0, 10.0, 90.0])
@@ -195,11 +189,10 @@ def test_a_busy_computer_is_reported_before_any_trial_and_stops_it(
     monkeypatch.setattr(FormulaTrials, "measure_busy_share", busy_share)
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
     lines = returned("--p99-ms", "81").stderr.splitlines()
-    said = [line for line in lines if "other programs use 80% of this computer's CPU" in line]
-    assert len(said) == 1
-    assert lines.index(said[0]) < next(
-        at for at, line in enumerate(lines) if "combinations" in line
-    )
+    kinds = ("other programs use 80% of this computer's CPU", "combinations")
+    found = [kind for line in lines for kind in kinds if kind in line]
+    assert found[: found.index(kinds[1]) + 1] == [*kinds]
+    assert found.count(kinds[0]) == 1
 
 
 @pytest.mark.long
@@ -216,7 +209,6 @@ def test_another_alarm_or_price_is_a_new_run(
     file.write_text(before)
     assert len(set((project / RUNS).iterdir()) - known) == 2
     for goal, runs in [("cost", 2), ("throughput", 1)]:
-        monkeypatch.setattr(FormulaTrials, "_measure_curve", not_served)
         found = []
         for usd in (7, 8):
             price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
@@ -268,8 +260,7 @@ def test_the_better_settings_are_shown_and_told_to_programs_and_written_if_wante
     told = ran("--trials", "12", "--json")
     said = json.loads(told.stdout)
     content = Content.read(Path(said["report"]).with_name(RUN))
-    assert content.recommendation is not None
-    choice = dict(content.recommendation.choice.point)
+    choice = dict(require(content.recommendation).choice.point)
     wanted = (choice, True, len(content.trials))
     assert (said["settings"], said["better"], said["trials"]) == wanted
     assert (said["relative"], "alarms" in said["diff"]) == (True, False)

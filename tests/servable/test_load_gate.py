@@ -30,8 +30,9 @@ from servable.measured.precision import Interval, Latencies
 from servable.verdict import EXIT_CODES
 from tests.conftest import VALID, Environment, valid
 from tests.servable.tune.measured import curve, step
+from tests.servable.tune.queueing import SIMULATED
 from tests.verdicts.load_gate import arrivals
-from tests.verdicts.steady_queue import SIMULATED, judge, measure, simulate, slow_seconds
+from tests.verdicts.steady_queue import judge, measure, simulate, slow_seconds
 
 OBJECTIVE = Objective(most_ms=100)
 LATE: dict[str, Any] = {"send_lags": Latencies.from_milliseconds([60.0] * 101)}

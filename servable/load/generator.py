@@ -198,9 +198,8 @@ class Coordinator:
     def _run_step(self, options: dict[str, Any]) -> LoadStep:
         """Run a step and return its measurements. Raises LoadError."""
         rate_rps = options["rate_rps"]
-        users = options["users"] or max(
-            self._workers, min(_MOST_READY, round(_READY_FOR_SECONDS * rate_rps))
-        )
+        users = options["users"]
+        users = users or max(self._workers, min(_MOST_READY, round(_READY_FOR_SECONDS * rate_rps)))
         # The spawn rate is per second, also downwards: all at once.
         self._runner.start(users, spawn_rate=max(users, self._runner.user_count))
         self._wait(

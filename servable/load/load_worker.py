@@ -320,7 +320,8 @@ def _add_turns(user_class: type[User], worker: LoadWorker) -> type[User]:
 
         def on_start(self) -> None:
             super().on_start()
-            if isinstance(self, BodyUser):
+            # A closed loop counts what its users wait for, also for a connection.
+            if worker.is_open and isinstance(self, BodyUser):
                 self.connect()
             worker.wait_for_turn(self)
 

@@ -80,7 +80,15 @@ class BatchResult:
         if self.not_counted:
             yield _format_row("", "", self.not_counted)
         yield _format_row("failed", f"{len(self.failed):,}")
-        yield from self._format_failures()
+        kinds: dict[str, list[str]] = {}
+        for failed in self.failed:
+            said = f"{failed.kind}{f': {failed.message}' if failed.message else ''}"
+            kinds.setdefault(said, []).append(failed.place)
+        for said, places in sorted(kinds.items(), key=lambda item: -len(item[1])):
+            more = len(places) - SHOWN_FAILURES
+            named = ", ".join(places[:SHOWN_FAILURES]) + (f" and {more:,} more" if more > 0 else "")
+            yield _format_row("", f"{len(places):,}", said)
+            yield _format_row("", "", named)
         if self.failed and self.instance_type is not None:
             yield f"{'':27}to see which rows failed, download the file and run --local --input FILE"
         if self.seconds is not None:
@@ -96,17 +104,6 @@ class BatchResult:
         if self.status == "Completed" and not self.is_complete:
             why = "an empty line has no response, and code may combine several lines into one"
             yield f"The number of rows changed: {why}."
-
-    def _format_failures(self) -> Iterator[str]:
-        kinds: dict[str, list[str]] = {}
-        for failed in self.failed:
-            said = f"{failed.kind}{f': {failed.message}' if failed.message else ''}"
-            kinds.setdefault(said, []).append(failed.place)
-        for said, places in sorted(kinds.items(), key=lambda item: -len(item[1])):
-            more = len(places) - SHOWN_FAILURES
-            named = ", ".join(places[:SHOWN_FAILURES]) + (f" and {more:,} more" if more > 0 else "")
-            yield _format_row("", f"{len(places):,}", said)
-            yield _format_row("", "", named)
 
 
 def _format_row(label: str, value: str, rest: str = "") -> str:

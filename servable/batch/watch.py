@@ -44,7 +44,15 @@ class TransformWatch:
         self._account, self._job, self._again = account, job, again
         self._poll_seconds = _LOCAL_POLL_SECONDS if account.has_custom_endpoint else _POLL_SECONDS
         if request is not None:
-            self._start_job(request)
+            try:
+                account.client("sagemaker").create_transform_job(**request)
+            except ClientError as error:
+                raise BatchError(
+                    f"{job} cannot be started: {error}; the caller needs "
+                    "sagemaker:CreateTransformJob and the model of this stack"
+                ) from None
+            except AwsError as error:  # AWS's response is lost, and the job may run
+                raise UnknownJobError(self._explain_lost_job(error)) from None
         self.shown = self._describe()
         open_objects = partial(TransformObjects, account.client("s3"), self.shown)
         self._objects = self._call_with_retries(open_objects)
@@ -53,21 +61,6 @@ class TransformWatch:
         self._counted = self._objects.size <= MOST_COUNTED_BYTES
         if self._counted:
             self._counting.start()
-
-    def _start_job(self, request: Mapping[str, Any]) -> None:
-        """Start the job.
-
-        Raises `BatchError`, or `UnknownJobError` if AWS's response is lost and the job may run.
-        """
-        try:
-            self._account.client("sagemaker").create_transform_job(**request)
-        except ClientError as error:
-            raise BatchError(
-                f"{self._job} cannot be started: {error}; the caller needs "
-                "sagemaker:CreateTransformJob and the model of this stack"
-            ) from None
-        except AwsError as error:
-            raise UnknownJobError(self._explain_lost_job(error)) from None
 
     def follow(self) -> None:
         """Wait until the job has ended, and show its progress. Raises `UnknownJobError`."""

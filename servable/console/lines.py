@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -45,22 +45,21 @@ def build_byte_progress(*, transient: bool = False) -> Progress:
 @contextmanager
 def show_progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
     """Yield a function that computes and shows a progress line at most once per interval."""
-    console = EscapingConsole(stderr=True)
-    shown_at = time.monotonic()
+    console, shown_at = EscapingConsole(stderr=True), time.monotonic()
+    live = Live(console=console, transient=True, auto_refresh=False)
+    seconds = REFRESH_SECONDS if console.is_terminal else SILENT_SECONDS
 
-    def show(text: Callable[[], str], seconds: float, put: Callable[[str], None]) -> None:
+    def show(text: Callable[[], str]) -> None:
         nonlocal shown_at
         if time.monotonic() - shown_at >= seconds:
             shown_at = time.monotonic()
-            put(text())
+            if console.is_terminal:
+                live.update(Text(text()), refresh=True)
+            else:
+                click.echo(text(), err=True)
 
-    if not console.is_terminal:
-        yield lambda text: show(text, SILENT_SECONDS, lambda line: click.echo(line, err=True))
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda text: show(
-            text, REFRESH_SECONDS, lambda line: live.update(Text(line), refresh=True)
-        )
+    with live if console.is_terminal else nullcontext():
+        yield show
 
 
 def format_duration(seconds: float) -> str:

@@ -1,7 +1,4 @@
-"""Compare policies (minimums and targets of an environment file) on the same random days.
-
-The days are computed on all cores.
-"""
+"""Compare policies (minimums and targets) on the same random days, computed on all cores."""
 
 import ctypes
 import itertools
@@ -94,10 +91,7 @@ class PolicyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Advantage:
-    """The best policy minus the file's policy, with 95 % intervals.
-
-    It is measured on days that weren't used to choose the best policy.
-    """
+    """The best policy minus the file's, with 95 % intervals, on days not used to choose it."""
 
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
@@ -107,10 +101,7 @@ class Advantage:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyComparison:
-    """The compared policies and the best one.
-
-    `compared`: the file's policy comes first. `left_out`: {policy: reason}.
-    """
+    """The compared policies, the file's first, and the best one. `left_out`: {policy: reason}."""
 
     compared: Sequence[PolicyResult]
     best: PolicyResult | None
@@ -236,10 +227,7 @@ def plan_trials(
 def compare_policies(
     trials: Sequence[PolicyTrial], progress: Progress, left_out: Mapping[str, str]
 ) -> PolicyComparison:
-    """Choose the best policy on some days, and check it on different days.
-
-    The first trial is the file's policy.
-    """
+    """Choose the best policy on some days, check it on others. The first trial is the file's."""
     compared = rehearse_policies(trials, 0, progress)
     file = best = advantage = None
     for result in sort_by_cost(result for result in compared if result.is_passing)[:MOST_JUDGED]:

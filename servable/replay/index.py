@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from servable.captured.lines import CapturedRequest, CaptureLineError, read_line
 from servable.console.terminal import escape_name
 from servable.replay.places import (
-    CaptureFile,
     CapturePlace,
     PlaceError,
     SkipCount,
@@ -46,36 +45,28 @@ class CaptureIndex:
         """Lines of all files that were read, skipped ones included."""
         self.variants: Counter[str] = Counter()
         """Variant -> requests that it answered."""
-        self._times = array("d")
-        self._place_of = array("Q")
-        """File, line, offset, size of each request, one after the other."""
+        captured = array("d")
+        locations = array("Q")  # file, line, offset, size of each request, one after the other
         self._files = list(iterate_capture_files(place, self._skipped))
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
             for line, offset, content in iterate_captured_lines(place, file, self._skipped):
                 if line % _LINES_PER_REPORT == 0:
                     report(done + offset, total)
-                self._index_line(number, file, line, offset, content)
+                self.lines_read += 1
+                try:
+                    request = read_line(content, file=file.name, number=line)
+                except CaptureLineError as error:
+                    self._skipped.add(file.name, line, str(error))
+                    continue
+                known = len(self.variants) < _MOST_VARIANTS or request.variant in self.variants
+                variant = request.variant or "without a variant"
+                self.variants[variant if known else "other variants"] += 1
+                captured.append(request.time)
+                locations.extend((number, line, offset, len(content)))
             done += file.size
             report(done, total)
-        self._sort()
-
-    def _index_line(
-        self, number: int, file: CaptureFile, line: int, offset: int, content: bytes
-    ) -> None:
-        self.lines_read += 1
-        try:
-            request = read_line(content, file=file.name, number=line)
-        except CaptureLineError as error:
-            self._skipped.add(file.name, line, str(error))
-            return
-        known = len(self.variants) < _MOST_VARIANTS or request.variant in self.variants
-        self.variants[(request.variant or "without a variant") if known else "other variants"] += 1
-        self._times.append(request.time)
-        self._place_of.extend((number, line, offset, len(content)))
-
-    def _sort(self) -> None:
-        times, places = np.asarray(self._times), np.asarray(self._place_of).reshape(-1, 4)
+        times, places = np.asarray(captured), np.asarray(locations).reshape(-1, 4)
         # A captured second keeps the order of its lines.
         order = np.lexsort((places[:, 1], places[:, 0], times))
         moved = spread_times(times[order])

@@ -121,7 +121,12 @@ class _Conversion:
             "variants": variants,
         }
         self._share_role(tables)
-        self._convert_network(tables)
+        network, *others = (model.network for model in self._converted.values())
+        if network:
+            tables["network"] = network
+        if any(other != network for other in others):
+            reason = "[network] applies to all models; the file has the first model's network"
+            listed.note("models: VpcConfig", str([network, *others]), reason)
         self._convert_endpoint(tables["endpoint"], config)
         tables |= convert_storage(snapshot, config, listed)
         self._convert_metrics(tables, config)
@@ -222,14 +227,6 @@ class _Conversion:
         if len({table["execution_role"] for table in served}) == 1:
             for table in served:
                 tables["endpoint"]["execution_role"] = table.pop("execution_role")
-
-    def _convert_network(self, tables: dict[str, Any]) -> None:
-        first, *others = (model.network for model in self._converted.values())
-        if first:
-            tables["network"] = first
-        if any(network != first for network in others):
-            reason = "[network] applies to all models; the file has the first model's network"
-            self._listed.note("models: VpcConfig", str([first, *others]), reason)
 
     def _convert_endpoint(self, endpoint: dict[str, Any], config: LiveFields) -> None:
         group = self._snapshot.log_group

@@ -110,7 +110,10 @@ def compare_arrays(
     if expected.dtype == answered.dtype and np.array_equal(expected, answered, equal_nan=floats):
         return ArrayDifference(changed=np.zeros((rows, 1), bool))
     if not (floats or answered.dtype.kind in "fc") and tolerance is None:
-        return _compare_labels(expected, answered, rows)
+        changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
+        labels = int(changed.sum())
+        severity = math.inf if labels else 0.0
+        return ArrayDifference(changed=changed, labels=labels, severity=severity)
     return _compare_numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
 
 
@@ -125,7 +128,8 @@ def sum_magnitudes(array: Array) -> tuple[float, int]:
 
 
 def _find_mismatch(expected: Array, answered: Array, typed: bool) -> str:
-    kinds = [_classify_type(array) for array in (expected, answered)]
+    names = {"b": "truth value", "c": "complex number", **dict.fromkeys("OSU", "string")}
+    kinds = [names.get(array.dtype.kind, "number") for array in (expected, answered)]
     if kinds[0] != kinds[1]:
         return f"type {kinds[0]} became {kinds[1]}"
     if typed and expected.dtype != answered.dtype:
@@ -133,11 +137,6 @@ def _find_mismatch(expected: Array, answered: Array, typed: bool) -> str:
     if expected.shape != answered.shape:
         return f"shape {list(expected.shape)} became {list(answered.shape)}"
     return ""
-
-
-def _classify_type(array: Array) -> str:
-    kinds = {"b": "truth value", "c": "complex number", **dict.fromkeys("OSU", "string")}
-    return kinds.get(array.dtype.kind, "number")
 
 
 def build_total_difference(rows: int, problem: str) -> ArrayDifference:
@@ -157,12 +156,6 @@ def compute_references(sizes: Array, tolerance: Tolerance) -> Array:
     others = np.where(sizes < _MASK, sizes, 0.0)
     largest = others.max(axis=1, keepdims=True, initial=0.0)
     return np.asarray(np.maximum(sizes, np.maximum(largest, tolerance.scale)))
-
-
-def _compare_labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
-    changed = reshape_by_row(np.asarray(expected != answered, bool), rows)
-    labels = int(changed.sum())
-    return ArrayDifference(changed=changed, labels=labels, severity=math.inf if labels else 0.0)
 
 
 @np.errstate(all="ignore")

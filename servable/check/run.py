@@ -42,11 +42,11 @@ class RunPart:
 
     name: str
     model: str
-    update: GoldenRequests | None
-    """Request of an update, sent too."""
     prepare: Callable[[], PreparedVariant]
     shows_log: str
     """Command that shows the container's log."""
+    update: GoldenRequests | None = None
+    """Request of an update, sent too."""
     added: Mapping[str, str] = field(default_factory=dict)
     """Variables that SageMaker adds for a job."""
 
@@ -63,7 +63,7 @@ class SentRequest(NamedTuple):
 def find_run_failures(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
     """Run each variant and batch, the same deployment once; yield a finding for each failure."""
     environment = loaded.environment
-    parts = [*_list_variants(loaded), *_list_batches(loaded)]
+    parts = list(_list_parts(loaded))
     seen: list[PreparedVariant] = []
     for number, part in enumerate(parts, start=1):
         key, model = f"models.{part.model}", environment.models[part.model]
@@ -101,7 +101,7 @@ def build_interrupted_finding(loaded: ValidFile) -> Finding:
     return _build_finding(loaded, "run-load", "", problem, remedy, Severity.NOT_CHECKED)
 
 
-def _list_variants(loaded: ValidFile) -> Iterator[RunPart]:
+def _list_parts(loaded: ValidFile) -> Iterator[RunPart]:
     rollout = loaded.environment.rollout
     for name, variant in loaded.environment.serving_variants.items():
         yield RunPart(
@@ -111,14 +111,10 @@ def _list_variants(loaded: ValidFile) -> Iterator[RunPart]:
             prepare=partial(prepare_variant, loaded, variant=name, download=False),
             shows_log=f"`servable serve {loaded.name} --variant {name}`",
         )
-
-
-def _list_batches(loaded: ValidFile) -> Iterator[RunPart]:
     for job in list_batch_jobs(loaded.environment):
         yield RunPart(
             name=f"batch {job.name}",
             model=job.batch.model,
-            update=None,
             prepare=partial(prepare_batch, loaded, job, download=False),
             shows_log=f"`servable batch {loaded.name} {job.name} --local --input FILE --output DIR`",
             added=build_batch_variables(job.build_request(job_name="check", model_name="check")),

@@ -141,9 +141,9 @@ def _describe_monthly_costs(costs: Cost) -> Iterator[str]:
             )
     several = ", ".join(
         f"{item.count:g} {item.name}{'s' if item.count > 1 else ''} ${item.usd_per_month:.2f}"
-        for item in costs.standing.items
+        for item in costs.standing
     )
-    month = costs.standing.usd_per_month
+    month = costs.standing_usd_per_month
     stays = UNKNOWN if month is None else f"about ${month:.2f}/month stays: {several}"
     yield f"{'when nothing runs':24}  {'not known: ' if month is None else ''}{stays}"
     for which in ("min_instances", "max_instances"):

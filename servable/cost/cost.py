@@ -13,12 +13,7 @@ from infra.parameters.environment import STATED, Environment
 from infra.parameters.variant import Serverless
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, count_update_instances
 from servable.cost.day import SleepCost, compute_sleep_cost
-from servable.cost.standing import (
-    StandingCost,
-    StandingItem,
-    build_volume_item,
-    compute_standing_cost,
-)
+from servable.cost.standing import StandingItem, build_volume_item, list_standing_items
 
 SECONDS_PER_HOUR = 3600
 MINUTES_PER_HOUR = 60
@@ -189,7 +184,8 @@ class Cost:
     batches: tuple[BatchCost, ...]
     """Runs, which no sum includes: the file doesn't state how long they take."""
     data: DataCost
-    standing: StandingCost
+    standing: tuple[StandingItem, ...]
+    """What costs when nothing runs; empty if no price is known."""
     p99_latency_ms: float | None
     """The objective that the file states."""
 
@@ -224,6 +220,10 @@ class Cost:
         hour = self.compute_usd_per_hour(which)
         return hour and hour * HOURS_PER_MONTH
 
+    @property
+    def standing_usd_per_month(self) -> float | None:
+        return sum(item.usd_per_month for item in self.standing) if self.standing else None
+
     def compute_total_usd_per_month(self, which: Which) -> float | None:
         """Return US dollars per month with volumes and with the cost of idle resources."""
         if (month := self.compute_usd_per_month(which)) is None:
@@ -233,7 +233,7 @@ class Cost:
             for variant in self.variants
             if variant.volume
         )
-        return month + volumes + (self.standing.usd_per_month or 0.0)
+        return month + volumes + (self.standing_usd_per_month or 0.0)
 
     def compute_usd_per_million(self, which: Which) -> float | None:
         """Return US dollars per million predictions if every instance is as busy as measured.
@@ -262,7 +262,8 @@ class Cost:
             "missing_keys": self.data.missing_keys,
             "usd_per_million_predictions": self.data.usd_per_million_predictions,
         }
-        output["standing"]["usd_per_month"] = self.standing.usd_per_month
+        usd_per_month = self.standing_usd_per_month
+        output["standing"] = {"items": output["standing"], "usd_per_month": usd_per_month}
         sums = {
             "usd_per_month_in_all": self.compute_total_usd_per_month,
             "usd_per_hour": self.compute_usd_per_hour,
@@ -307,7 +308,7 @@ def compute_cost(name: str, environment: Environment) -> Cost:
             for batch_name, batch in environment.batch.items()
             for row in [environment.prices.find_instance_price(batch.instance_type, region)]
         ),
-        standing=compute_standing_cost(environment),
+        standing=list_standing_items(environment),
         p99_latency_ms=environment.alarms.p99_latency_ms,
     )
 

@@ -35,10 +35,7 @@ class SleepCost:
     usd_per_instance_hour: float | None
 
     def compute_usd_per_month(self, hours: float) -> float | None:
-        """Return US dollars per month of days with `hours` instance hours each, or None.
-
-        None means that the instance's price isn't known.
-        """
+        """Return US dollars per month of days with `hours` instance hours; None: no known price."""
         each = self.usd_per_instance_hour
         return each and hours / HOURS_PER_DAY * HOURS_PER_MONTH * each
 

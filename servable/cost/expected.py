@@ -100,7 +100,7 @@ def _list_lines(environment: Environment, costs: Cost, requests: list[float]) ->
     else:
         queue = _estimate_queue(environment.traffic, environment.asynchronous, sum(requests))
         yield ("requests and responses in S3", *queue)
-    standing = costs.standing.usd_per_month
+    standing = costs.standing_usd_per_month
     stays = UNKNOWN if standing is None else "keys, dashboard, alarms, and metrics"
     yield ("cost when nothing runs", standing, stays)
 

@@ -76,10 +76,7 @@ def _find_single_price(prices: set[float], problem: str, region: str, key: str) 
 
 
 def build_price_rows(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
-    """Return one row of prices.json for each on-demand hosting price in US dollars.
-
-    Instance types that the catalog doesn't know are left out.
-    """
+    """Return a row of prices.json for each on-demand price in US dollars of a known hosted type."""
     return [
         {
             "instance": name,

@@ -49,22 +49,11 @@ class StandingItem:
         return self.count * self.usd_each
 
 
-@dataclass(frozen=True, kw_only=True)
-class StandingCost:
-    """The cost of what remains when nothing runs.
+def list_standing_items(environment: Environment) -> tuple[StandingItem, ...]:
+    """Return what costs when nothing runs, without subtracting the account's free tier.
 
-    It has no items if no source states the prices of the Region's partition.
+    There are no items if no source states the prices of the Region's partition.
     """
-
-    items: tuple[StandingItem, ...]
-
-    @property
-    def usd_per_month(self) -> float | None:
-        return sum(item.usd_per_month for item in self.items) if self.items else None
-
-
-def compute_standing_cost(environment: Environment) -> StandingCost:
-    """Return the standing cost of an environment, without subtracting the account's free tier."""
     serves = bool(environment.variants)
     stores = (environment.capture, environment.asynchronous) if serves else ()
     keys = [environment.alarms.topic_kms_key, *(store.kms_key for store in stores if store)]
@@ -75,7 +64,7 @@ def compute_standing_cost(environment: Environment) -> StandingCost:
         **count_alarm_metrics(environment),
         "custom metric": len(load_log_filters()) if serves else 0,
     }
-    return StandingCost(items=tuple(_build_items(counts, environment.region)))
+    return tuple(_build_items(counts, environment.region))
 
 
 def build_volume_item(variant: Variant, region: str) -> StandingItem | None:

@@ -3,6 +3,7 @@
 import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
@@ -36,10 +37,16 @@ def check_account(name: str, environment: Environment, aws: Account) -> Iterator
     yield build_result("credentials", fine, f"{identity['Arn']}", remedy)
     if not fine:
         return
-    looks = {
-        **_ASKED,
-        "stack": lambda *given: check_endpoint_stack(name, *given),
-        "names": lambda *given: check_names(name, *given),
+    looks: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
+        "region": _check_region,
+        "bootstrap": _check_bootstrap,
+        "key of archives": check_archive_key,
+        "quotas": check_quotas,
+        "scaling role": _check_scaling_role,
+        "subnets": check_network,
+        "SageMaker SDK": _check_sagemaker_sdk,
+        "stack": partial(check_endpoint_stack, name),
+        "names": partial(check_names, name),
     }
     for subject, look in looks.items():
         try:
@@ -144,11 +151,14 @@ def count_needed_instances(environment: Environment) -> dict[str, int]:
 
 def fetch_quotas(aws: Account) -> dict[str, float] | None:
     """Return SageMaker's quotas by name, or None for a local AWS. Raises one of `AwsError`."""
+    # A quota that was never raised isn't listed as applied: AWS's default applies.
+    operations = ("list_aws_default_service_quotas", "list_service_quotas")
+    where = {"key": "Quotas", "ServiceCode": "sagemaker"}
     try:
         return {
-            # A quota that was never raised isn't listed as applied: AWS's default applies.
-            **_fetch_quota_values(aws, "list_aws_default_service_quotas"),
-            **_fetch_quota_values(aws, "list_service_quotas"),
+            quota["QuotaName"]: float(quota["Value"])
+            for operation in operations
+            for quota in aws.list_or_empty("service-quotas", operation, **where)
         }
     except ClientError as error:
         if aws.has_custom_endpoint and error.response["Error"]["Code"] == "NotImplemented":
@@ -178,11 +188,6 @@ def check_quotas(environment: Environment, aws: Account) -> Iterator[CheckResult
         said = f"not checked, because its name is unknown; needed: {concurrent} concurrent requests"
         remedy = "check SageMaker's serverless concurrency in the Service Quotas console"
         yield CheckResult("quota of serverless", "open", said, remedy)
-
-
-def _fetch_quota_values(aws: Account, operation: str) -> dict[str, float]:
-    listed = aws.list_or_empty("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
-    return {quota["QuotaName"]: float(quota["Value"]) for quota in listed}
 
 
 def check_network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -228,14 +233,3 @@ def _check_sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[Che
         said = f"its default_bucket() calls AWS itself: {address}"
         remedy = "pass a bucket: Session(default_bucket=NAME)"
         yield CheckResult("SageMaker SDK", "open", said, remedy)
-
-
-_ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
-    "region": _check_region,
-    "bootstrap": _check_bootstrap,
-    "key of archives": check_archive_key,
-    "quotas": check_quotas,
-    "scaling role": _check_scaling_role,
-    "subnets": check_network,
-    "SageMaker SDK": _check_sagemaker_sdk,
-}

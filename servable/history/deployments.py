@@ -60,24 +60,20 @@ def list_deployments(account: Account, stack: str) -> list[Deployment]:
     """
     account.check_credentials()
     try:
-        return _read_deployments(account, stack)
+        describe = account.client("cloudformation").describe_stacks
+        described = fetch_or_none(describe, StackName=stack)
+        found = described["Stacks"][0] if described else {}
+        outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+        # The default also applies to a deleted stack.
+        bucket = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
+        bucket, prefix = split_uri(outputs.get(OUTPUT, f"{bucket}/{FOLDER}/{stack}"))
+        records = dict(_read_records(account, bucket, f"{prefix}."))
+        versions = _list_versions(account, stack)
     except AwsError as wrong:
         problem = f"cannot read the deployments: {wrong}"
         remedy = "check the credentials and their permissions"
         raise PackagingError(Path("AWS"), problem, remedy) from None
-
-
-def _read_deployments(account: Account, stack: str) -> list[Deployment]:
-    describe = account.client("cloudformation").describe_stacks
-    described = fetch_or_none(describe, StackName=stack)
-    found = described["Stacks"][0] if described else {}
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
-    # The default also applies to a deleted stack.
-    bucket = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
-    bucket, prefix = split_uri(outputs.get(OUTPUT, f"{bucket}/{FOLDER}/{stack}"))
-    records = dict(_read_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
-    versions = _list_versions(account, stack)
     for version in versions:
         fingerprint = str(version["Value"])
         before, record = listed[-1].record if listed else None, records.get(fingerprint)

@@ -128,10 +128,7 @@ def _write_derived_values(loaded: ValidFile, settings: Any, containers: list[Any
 def _derive_values(
     loaded: ValidFile, settings: Any
 ) -> dict[tuple[str, str], dict[tuple[str, str], Any]]:
-    """Return the values now in force for each variant, component, and batch, stated or derived.
-
-    Returns {} if the settings aren't valid.
-    """
+    """Return the values now in force, stated or derived; {} if the settings aren't valid."""
     try:
         environment = Environment.model_validate(settings, context={"project": loaded.root})
     except ValueError:
@@ -159,10 +156,7 @@ def _find_table(settings: Any, name: str) -> Any:
 
 
 def replace_file(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
-    """Replace the environment's file atomically.
-
-    Returns its path and the path of the copy of the previous file.
-    """
+    """Replace the environment's file atomically; return its path and the previous one's copy."""
     file = folder / f"{loaded.name}.toml"
     before = file.read_bytes()
     name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"

@@ -73,19 +73,15 @@ CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPOR
 
 @dataclass(frozen=True, kw_only=True)
 class OldStack:
-    """The stack that an environment had before its service, Region, or account changed.
-
-    A deployment leaves it unchanged.
-    """
+    """The stack of an environment before its service, Region, or account changed; a deployment keeps it."""
 
     name: str
+    before: Environment
+    """The environment that was deployed as this stack."""
     data: str | None
     """Name of its data stack, which outlives the endpoint; None if it has none."""
-    region: str
-    account: str
     endpoint: str | None
     """Name of its endpoint; None: it only has batches."""
-    protected: bool
     moves: str
     """What changed, for example "region eu-west-1 becomes us-east-1"."""
     keys: str

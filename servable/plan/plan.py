@@ -18,11 +18,10 @@ from servable.plan.template_changes import (
     TemplateChange,
     describe_component_changes,
     find_endpoint_name,
-    has_new_deployment_settings,
     is_endpoint_retained,
     list_changes,
     list_tag_changes,
-    needs_new_fleet,
+    predict_new_fleet,
 )
 from servable.project.account import AwsError, Clients
 from servable.project.environments import Project, format_stage_command
@@ -32,10 +31,7 @@ PLACES = ("service", "region", "account")
 
 
 def find_old_stack(name: str, before: Environment, after: Environment) -> OldStack | None:
-    """Return the stack of environment `name` that a deployment leaves behind.
-
-    Returns None if service, Region, and account are unchanged.
-    """
+    """Return the stack that a deployment leaves behind; None if service, Region, account stay."""
     places = {key: (getattr(before, key), getattr(after, key)) for key in PLACES}
     changed = {key: (old, new) for key, (old, new) in places.items() if old != new}
     if not changed:
@@ -43,11 +39,9 @@ def find_old_stack(name: str, before: Environment, after: Environment) -> OldSta
     kept = before.capture is not None or before.asynchronous is not None
     return OldStack(
         name=build_stack_name(name, before, "endpoint"),
+        before=before,
         data=build_stack_name(name, before, "data") if before.variants and kept else None,
-        region=before.region,
-        account=before.account,
         endpoint=before.endpoint.name if before.variants else None,
-        protected=before.endpoint.protect,
         moves=" and ".join(
             f"{key} {old or '(none)'} changes to {new or '(none)'}"
             for key, (old, new) in changed.items()
@@ -64,7 +58,7 @@ def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName
 
     An endpoint's name is unique in an account and Region.
     """
-    same = (old.region, old.account) == (after.region, after.account)
+    same = (old.before.region, old.before.account) == (after.region, after.account)
     # SageMaker's names ignore case.
     needed = after.endpoint.name.lower() if same and after.variants else None
     if old.endpoint is None or old.endpoint.lower() != needed:
@@ -79,13 +73,10 @@ def find_endpoint_conflict(old: OldStack, after: Environment) -> tuple[TakenName
 
 
 def explain_second_endpoint(old: OldStack, after: Environment) -> str:
-    """Return what a deployment creates, what remains of the old stack, and what to do.
-
-    The text says how to keep the old stack, or how to move and delete it.
-    """
+    """Return what a deployment creates, what remains of the old stack, and how to keep or move it."""
     made = f"a second endpoint, {after.endpoint.name}," if after.variants else "the batches again"
     has = f"with the endpoint {old.endpoint}" if old.endpoint else "with its batches"
-    stack = f"{old.name} in {old.region} of account {old.account}"
+    stack = f"{old.name} in {old.before.region} of account {old.before.account}"
     stays = f"{stack} stays, {has}, and is billed"
     if not old.seen:
         stays = f"if {stack} still exists, which these credentials cannot read, that stays, {has}"
@@ -93,7 +84,7 @@ def explain_second_endpoint(old: OldStack, after: Environment) -> str:
     return (
         f"{old.moves}: this is a different stack. CloudFormation creates {made} and {stays}. To change the "
         f"first one instead, {old.keys}. To move, deploy, let callers use the new one, then delete the old "
-        f"stack{data} with credentials of account {old.account}: "
+        f"stack{data} with credentials of account {old.before.account}: "
         f"`{build_deletion_command(old)}`"
     )
 
@@ -104,13 +95,13 @@ def build_deletion_command(old: OldStack) -> str:
     For a protected stack, it also disables the protection and deletes the endpoint that the stack
     retains.
     """
-    where = f"--stack-name {old.name} --region {old.region}"
+    where = f"--stack-name {old.name} --region {old.before.region}"
     commands = [f"aws cloudformation delete-stack {where}"]
-    if old.protected:
+    if old.before.endpoint.protect:
         unlock = "--no-enable-termination-protection"
         commands.insert(0, f"aws cloudformation update-termination-protection {unlock} {where}")
         if old.endpoint:
-            named = f"--endpoint-name {old.endpoint} --region {old.region}"
+            named = f"--endpoint-name {old.endpoint} --region {old.before.region}"
             commands.append(f"aws sagemaker delete-endpoint {named}")
     return " && ".join(commands)
 
@@ -130,7 +121,7 @@ def add_old_stack(
         old = find_old_stack(loaded.name, before, loaded.environment)
         if old is None:
             continue
-        exists = _detect_deployment(old, before, clients)
+        exists = _detect_deployment(old, clients)
         if exists is False:
             return now
         taken = find_endpoint_conflict(old, loaded.environment) or now.taken
@@ -149,13 +140,11 @@ def _find_former_environments(project: Project, name: str) -> Iterator[Environme
         return
 
 
-def _detect_deployment(
-    old: OldStack, before: Environment, clients: Callable[[Environment], Clients]
-) -> bool | None:
+def _detect_deployment(old: OldStack, clients: Callable[[Environment], Clients]) -> bool | None:
     """Return whether the old stack is deployed, or None if these credentials can't read it."""
     try:
-        client = clients(before)
-        if client("sts").get_caller_identity()["Account"] != old.account:
+        client = clients(old.before)
+        if client("sts").get_caller_identity()["Account"] != old.before.account:
             return None
         return read_deployed_stack(old.name, client("cloudformation"))[1] is not None
     except (PackagingError, *AwsError):
@@ -196,10 +185,7 @@ class DeployPlan:
 
     @property
     def needs_attention(self) -> bool:
-        """Return whether the change needs more than an ordinary deployment.
-
-        It takes two deployments, is refused, or replaces, deletes, or keeps the endpoint.
-        """
+        """Return whether the change needs more than one ordinary deployment, or is refused."""
         return self.verdict not in ("nothing", "create", "update")
 
 
@@ -237,7 +223,7 @@ def build_plan(
             never += [f"{problem}; {remedy}" for problem in problems.values()]
     if verdict == "update" and never:
         verdict, reasons = "refused", never
-    command = _build_deploy_command(loaded, folder)
+    command = format_stage_command("deploy", loaded.name, folder=folder, overrides=loaded.overrides)
     change = Deploy(command, "the change")
     deploys = [] if verdict in ("nothing", "refused") else [change]
     if now.unlocking:
@@ -255,22 +241,10 @@ def build_plan(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=updates and _predict_new_fleet(now, after),
+        new_fleet=updates and predict_new_fleet(now.template, after),
         components=describe_component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
-
-
-def _predict_new_fleet(now: LiveState, after: Mapping[str, Any]) -> bool | None:
-    """Return whether an update replaces the fleet; None if that is inconclusive.
-
-    No page of AWS says whether UpdateEndpoint replaces instances if the configuration stays and
-    only the deployment settings change.
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html (2026-11-29)
-    """
-    if needs_new_fleet(now.template, after):
-        return True
-    return None if has_new_deployment_settings(now.template, after) else False
 
 
 def _decide_verdict(
@@ -346,7 +320,8 @@ def _build_first_deploy(
     gone = any(
         name not in new or bool(old.pools) != bool(new[name].pools) for name, old in stuck.items()
     )
-    command = _build_deploy_command(loaded, folder, build_hold_overrides(stuck))
+    overrides = {**loaded.overrides, **build_hold_overrides(stuck)}
+    command = format_stage_command("deploy", loaded.name, folder=folder, overrides=overrides)
     if gone and loaded.against is None:
         command = _build_deregister_command(loaded.environment, now, stuck)
     elif gone:  # the file no longer has the variant, so the deployed file is checked out from git
@@ -372,11 +347,3 @@ def _build_deregister_command(
         f"--region {environment.region}"
         for name, variant in stuck.items()
     )
-
-
-def _build_deploy_command(
-    loaded: ValidFile, folder: str, more: Mapping[str, str] | None = None
-) -> str:
-    """Return the `cdk deploy` command with this run's overrides; `more` supersedes them."""
-    overrides = {**loaded.overrides, **(more or {})}
-    return format_stage_command("deploy", loaded.name, folder=folder, overrides=overrides)

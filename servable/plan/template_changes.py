@@ -86,15 +86,18 @@ def list_tag_changes(before: Mapping[str, str], after: Mapping[str, str]) -> lis
     return list(_compare_properties("AWS::CloudFormation::Stack", was, now))
 
 
-def needs_new_fleet(before: Template | None, after: Template) -> bool:
-    """Return whether the change creates a new endpoint configuration, and with it a new fleet."""
-    return before is None or _find_fleet(before) != _find_fleet(after)
+def predict_new_fleet(before: Template | None, after: Template) -> bool | None:
+    """Return whether the change replaces the fleet; None if that is inconclusive.
 
-
-def has_new_deployment_settings(before: Template | None, after: Template) -> bool:
-    """Return whether the change gives an existing endpoint different deployment settings."""
-    old, new = _select_resources(before or {}, ENDPOINT), _select_resources(after, ENDPOINT)
-    return any(old[name].get(SETTINGS) != new[name].get(SETTINGS) for name in old.keys() & new)
+    A new endpoint configuration comes with a new fleet. No page of AWS says whether UpdateEndpoint
+    replaces instances if the configuration stays and only the deployment settings change.
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html (2026-11-29)
+    """
+    if before is None or _find_fleet(before) != _find_fleet(after):
+        return True
+    old, new = (_select_resources(side, ENDPOINT) for side in (before, after))
+    changed = any(old[name].get(SETTINGS) != new[name].get(SETTINGS) for name in old.keys() & new)
+    return None if changed else False
 
 
 def _find_fleet(template: Template) -> dict[str, Any]:

@@ -68,10 +68,6 @@ def _print_report(report: Report) -> None:
         echo_styled(str(difference), fg="red", err=True)
 
 
-# After one of these differences, an endpoint isn't invoked.
-UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
-
-
 def compare_environment(
     loaded: ValidFile, folder: Path, account: Account, *, invoke: bool = True
 ) -> Report:
@@ -125,7 +121,9 @@ def compare_stacks(
 def _compare_endpoint(live: DeployedStack, loaded: ValidFile, report: Report) -> None:
     environment, account = loaded.environment, live.account
     report.add(endpoint.compare_endpoints(live))
-    compared = all(each.kind not in UNCOMPARED for each in report.differences)
+    # After one of these differences, an endpoint isn't invoked.
+    uncompared = ("endpoint missing", endpoint.COMPONENTS)
+    compared = all(each.kind not in uncompared for each in report.differences)
     report.add(endpoint.compare_batch_models(live))
     if environment.variants:
         report.add(scaling.compare_scaling(live))
@@ -152,13 +150,10 @@ def _load_with_overrides(
     return again
 
 
-_AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
-
-
 def check_status(deployed: DeployedStack) -> Iterator[Difference]:
     """Yield a difference if the stack isn't stable, for example after a rollback."""
     status, remedy = deployed.status, "wait until it has finished"
-    if status in _AT_REST:
+    if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
         return
     if not status.endswith("_IN_PROGRESS"):
         why = deployed.find_rollback_reason()

@@ -1,7 +1,4 @@
-"""Compare the resources next to an endpoint, and their policies.
-
-They are roles, logs, topics, rule, keys, dashboard, and buckets.
-"""
+"""Compare the resources next to an endpoint: roles, logs, topics, rule, keys, dashboard, buckets."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -18,12 +18,7 @@ from infra.parameters.loading import load
 from servable.cost.command import _find_outdated_price_date
 from servable.cost.cost import compute_cost
 from servable.cost.price_list import build_price_rows, fetch_hosting_prices, refresh_prices
-from servable.cost.standing import (
-    StandingCost,
-    StandingItem,
-    build_volume_item,
-    compute_standing_cost,
-)
+from servable.cost.standing import StandingItem, build_volume_item, list_standing_items
 from tests.batches import build_batch_example
 from tests.conftest import VALID, valid
 from tests.presets import environments, templates
@@ -98,7 +93,7 @@ def test_what_stands_is_what_the_templates_have(name: str) -> None:
     # The log groups of several components count into the same metrics.
     filters = found["Logs::MetricFilter"]
     custom = {json.dumps(each["MetricTransformations"]) for each in filters}
-    items = compute_standing_cost(environments()[name].environment).items
+    items = list_standing_items(environments()[name].environment)
     counts = {item.name: item.count for item in items}
     assert counts["key"] == len(found["KMS::Key"])
     assert counts["dashboard"] == len(found["CloudWatch::Dashboard"])
@@ -114,18 +109,18 @@ def test_what_stands_is_in_the_sum_and_no_price_is_of_another_currency_or_old() 
     found = compute_cost("prod", environment(2))
     month = found.compute_usd_per_month("min_instances") or 0
     in_all = found.compute_total_usd_per_month("min_instances") or 0
-    assert in_all == pytest.approx(month + 2 * 30 * 0.154 + (found.standing.usd_per_month or 0))
-    assert 5 < (found.standing.usd_per_month or 0) < 9
+    assert in_all == pytest.approx(month + 2 * 30 * 0.154 + (found.standing_usd_per_month or 0))
+    assert 5 < (found.standing_usd_per_month or 0) < 9
     (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
     assert build_volume_item(variant, "us-east-1") is None
 
     key = f"arn:aws:kms:us-west-2:111111111111:key/{'1' * 8}-1111-1111-1111-{'1' * 12}"
-    items = compute_standing_cost(environment(alarms={"topic_kms_key": key})).items
+    items = list_standing_items(environment(alarms={"topic_kms_key": key}))
     assert "key" not in [item.name for item in items]
 
     found = compute_cost("prod", environment(region="cn-northwest-1"))
     hour = found.compute_usd_per_hour("min_instances")
-    assert (hour, found.data.usd_per_gb, found.standing) == (None, None, StandingCost(items=()))
+    assert (hour, found.data.usd_per_gb, found.standing) == (None, None, ())
     for years, old in [(2, True), (1, False), (0, False)]:
         today = datetime.datetime.now(datetime.UTC)
         as_of = f"{today.year - years}-{today:%m}"

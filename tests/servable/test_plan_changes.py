@@ -115,7 +115,7 @@ def test_another_configuration_is_a_new_fleet_and_a_retained_endpoint_is_kept() 
         (one({}), one({}), False),
         (both(1), both(2), False),
     ]:
-        assert template_changes.needs_new_fleet(before, after) is replaced
+        assert template_changes.predict_new_fleet(before, after) is replaced
 
     for without in ({}, one({"EndpointName": "a"}, topic)):
         assert template_changes.find_endpoint_name(without) is None

@@ -218,7 +218,7 @@ def test_a_moved_file_is_compared_with_the_commit_before_the_move_where_it_can_b
     write(revision, REGION)
     for _ in range(2):
         old = add(revision, Aws()).old
-        found = old and (old.name, old.region, old.seen)
+        found = old and (old.name, old.before.region, old.seen)
         assert found == ("search-prod-endpoint", "eu-west-1", True)
         git(revision, "commit", "--quiet", "--all", "--allow-empty", "--message", "moved")
     # What is deployed in the new place is compared with that alone.

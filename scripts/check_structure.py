@@ -233,11 +233,11 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # are what was reached, and fall: the goals are 83,000 lines, of which servable 22,500, servable_local
 # 18,800, infra 21,500, model_packaging 5,600, and benchmarks with scripts 3,600. A bound rises only with a
 # feature that needs it.
-MOST_LINES = 85_753
+MOST_LINES = 85_721
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 74_022
+MOST_LINES_OF_TESTS = 74_021
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
-    ("servable",): 25_820,
+    ("servable",): 25_788,
     ("servable_local",): 18_493,
     ("infra", "stacks", "app"): 20_636,
     ("model_packaging",): 6_008,

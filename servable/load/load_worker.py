@@ -26,12 +26,12 @@ from servable.load.users import (
     DUE,
     OK,
     TIMEOUT,
+    TIMETABLE,
     BodyUser,
     EndpointUser,
     TargetHeaders,
     describe_outcome,
     mix_requests,
-    poll_until,
 )
 from servable.measured.measurement import Body, LoadError, LoadTarget, generate_arrival_times
 
@@ -42,9 +42,9 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.5
 # Often enough for a percentile in a step of seconds, at negligible cost.
 _BEAT_SECONDS = 0.01
-# A task of an open loop starts early, prepares its first request, and polls until it is due: libev rounds a
-# timer up to whole milliseconds, and preparing takes Locust 0.4 ms of a core that has slept.
-_EARLY_SECONDS, _POLLED_SHARE, _EARLY_RPS = 0.002, 0.3, 500.0
+# A task of an open loop starts early and prepares its first request, which may have to wait for others to be
+# sent. At most this rate, requests wait actively until they are due, for at most this share of a core.
+_PREPARING_SECONDS, _POLLED_SECONDS, _POLLED_SHARE, _POLLED_RPS = 0.004, 0.0015, 0.2, 500.0
 # A response that comes whole, in one read of geventhttpclient, has come when the event loop noticed it,
 # though others may be read first: 15 responses at once would take Locust up to 5 ms.
 _ONE_READ_BYTES = 4096
@@ -94,9 +94,12 @@ class Recorder:
             self._new["took"].append(now - due)
 
     def record_failure(self, due: float, kind: str, body: str = "") -> None:
-        """Record a request that failed or wasn't sent, and each kind's first body."""
-        if self.begin <= due < self.end:
-            self._new["failed"].append(due - self.begin)
+        """Record a request that failed or wasn't sent, and each kind's first body.
+
+        It counts if it fails after the warm-up: all requests may time out after the step.
+        """
+        if due < self.end and time.perf_counter() >= self.begin:
+            self._new["failed"].append(max(0.0, due - self.begin))
             self.errors[kind] += 1
             if body:
                 self._first_answers.setdefault(kind, body)
@@ -238,9 +241,11 @@ class LoadWorker:
                 self._idle.append(turn)
                 turn.get()
             user.due = due = self._waiting.popleft()
-            self._recorder.record_lag(due, max(0.0, time.perf_counter() - due))
+            TIMETABLE.let_others_send()
+            user.lag_seconds = max(0.0, time.perf_counter() - due)
             if not isinstance(user, EndpointUser):
-                poll_until(due)
+                TIMETABLE.wait_until(due)
+                self._recorder.record_lag(due, time.perf_counter() - due)
         if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
             user.client.client.clientpool.close()  # the next request opens a new connection
         user.recorder = self._recorder
@@ -258,12 +263,14 @@ class LoadWorker:
         start = time.perf_counter()
         weights = [each.weight for each in self._classes]
         rate_rps = step["rate_rps"]
-        early = min(_EARLY_SECONDS, _POLLED_SHARE / rate_rps) if rate_rps <= _EARLY_RPS else 0.0
+        is_polled = rate_rps <= _POLLED_RPS
+        polled = min(_POLLED_SECONDS, _POLLED_SHARE / rate_rps) if is_polled else 0.0
+        TIMETABLE.polled_seconds = polled
         seed = max(0, self._runner.worker_index)
         for moment in generate_arrival_times(rate_rps, step["arrivals"], seed):
             due = start + moment
             # Sleep even if it is late: users must run to read their responses.
-            gevent.sleep(max(0.0, due - early - time.perf_counter()))
+            gevent.sleep(max(0.0, due - polled - _PREPARING_SECONDS - time.perf_counter()))
             if recorder.end != float("inf"):
                 return
             if recorder.under_way + len(self._waiting) >= MOST_UNDER_WAY:
@@ -291,8 +298,11 @@ class LoadWorker:
         if sending := (context or {}).get(DUE):
             noticed = now - (time.time() - gevent.get_hub().loop.now())
             due, now = sending.due, sending.began + took
-            if sending.sent < noticed < now and response_length <= _ONE_READ_BYTES:
-                now = noticed
+            unknown = noticed if response_length <= _ONE_READ_BYTES else now
+            received = getattr(sending.socket, "received", unknown)
+            if sending.sent < received < now:
+                now = received
+            self._recorder.record_lag(due, sending.lag_seconds)
         kind, body = describe_outcome(exception, response)
         self._recorder.record_response(due, now, kind, body)
         if kind and not kind[0].isdigit() and not self.is_open:

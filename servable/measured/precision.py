@@ -63,16 +63,15 @@ class Latencies:
         return Latencies(bins={at: count for at, count in self.bins.items() if at > limit})
 
     def compute_percentile_ms(self, percent: float) -> float:
-        """Return the middle of the bin in which `percent` % of the responses are reached.
-
-        Returns NaN if there are no responses.
-        """
+        """Return a percentile as np.percentile does, within half a bin; NaN if there are no responses."""
         if not self.bins:
             return math.nan
         numbers = np.array(sorted(self.bins))
         reached = np.cumsum([self.bins[number] for number in numbers.tolist()])
-        at = np.searchsorted(reached, percent / 100 * reached[-1])
-        return min(float(compute_middles_ms(numbers)[at]), self.max_ms)
+        rank = percent / 100 * (int(reached[-1]) - 1)
+        neighbors = np.searchsorted(reached, [math.floor(rank), math.ceil(rank)], side="right")
+        below, above = compute_middles_ms(numbers)[neighbors].tolist()
+        return min(float(below + (above - below) * (rank % 1)), self.max_ms)
 
     @property
     def p50_ms(self) -> float:
@@ -192,10 +191,10 @@ def compute_percentile(blocks: Sequence[Latencies], percent: float) -> Interval 
     times = np.random.default_rng(0).multinomial(
         len(merged), np.full(len(merged), 1 / len(merged)), size=_DRAWS
     )
-    reached = (times @ merged).cumsum(axis=1)
+    reached = (np.vstack([np.ones_like(times[0]), times]) @ merged).cumsum(axis=1)
     wanted = percent / 100 * reached[:, -1:]
-    drawn = compute_middles_ms(numbers[(reached < wanted).sum(axis=1)])
+    found, *drawn = compute_middles_ms(numbers[(reached < wanted).sum(axis=1)]).tolist()
     value = sum(pieces, start=Latencies()).compute_percentile_ms(percent)
-    ratio = np.maximum(np.percentile(drawn, [2.5, 97.5]) / value, 1e-9) ** _FEW_BLOCKS
+    ratio = np.maximum(np.percentile(drawn, [2.5, 97.5]) / found, 1e-9) ** _FEW_BLOCKS
     low, high = (value * ratio).tolist()
     return Interval(value=value, low=min(low, value), high=max(high, value))

@@ -124,6 +124,17 @@ def test_errors_and_timeouts_are_counted_beside_latencies(measured: Measured) ->
     assert (step.latencies.count, step.timeouts > 0) == (0, True)
 
 
+def test_an_address_that_drops_all_packets_is_counted_as_timeouts(measured: Measured) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as queue:
+        address, port = queue.getsockname()
+        with socket.create_connection((address, port)):  # Linux drops the next
+            # Longer and shorter than the step.
+            for loop, seconds in (("closed", 2.0), ("open", 0.2)):
+                target = LoadTarget(url=f"http://{address}:{port}/", timeout_seconds=seconds)
+                step = measured(target, 4, loop=loop)
+                assert (step.errors, step.latencies.count, step.timeouts > 0) == ({}, 0, True)
+
+
 def test_requests_are_signed_and_without_credentials_it_says_so(measured: Measured) -> None:
     with Server() as server:
         measured(LoadTarget(url=f"{server.url}/x", signing_region=REGION), 1)
@@ -172,6 +183,31 @@ def test_two_processes_share_the_users_and_the_rate() -> None:
             two_processes.set_target(build_container_target(server.url), [BODY], loop="open")
             step = two_processes.run_step(60, BRIEF)
         assert step.request_count / step.seconds == pytest.approx(60, rel=0.25)
+
+
+BLOCKED = """
+import locust, gevent.socket, sys, time
+from servable.load import generator
+send = gevent.socket.socket.sendall
+def send_and_block(*arguments):
+    send(*arguments)
+    until = time.perf_counter() + 0.1
+    while time.perf_counter() < until: pass
+gevent.socket.socket.sendall = send_and_block
+generator.main(*sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not say when")
+def test_a_response_counts_from_when_it_arrived_even_if_it_is_read_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "_MODULE", [sys.executable, "-c", BLOCKED])
+    with Server(seconds=0.02) as server, LoadGenerator(NOWHERE, [BODY], loop="open") as generator:
+        generator.set_target(build_container_target(server.url), [BODY], loop="open")
+        step = generator.run_step(5, BRIEF)
+    assert step.failure_count == 0
+    assert 20 <= step.latencies.p50_ms < 90
 
 
 CHANGED = """\

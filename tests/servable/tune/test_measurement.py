@@ -32,7 +32,7 @@ MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)
 
 @given(MILLISECONDS, st.sampled_from([50, 90, 95, 99]))
 def test_a_percentile_is_within_a_hundredth(values: list[float], percent: int) -> None:
-    exact = float(np.percentile(values, percent, method="inverted_cdf"))
+    exact = float(np.percentile(values, percent))
     found = Latencies.from_milliseconds(values).compute_percentile_ms(percent)
     assert found == pytest.approx(exact, rel=0.0101)
 

@@ -70,9 +70,10 @@ def evaluate_gate(curve: LoadCurve, objective: Objective) -> GateVerdict:
     for step in curve.steps:
         held, why = _evaluate_step(step, objective)
         worst = max(worst, _BY_WEIGHT.index(held))
+        p99 = f"{step.latencies.p99_ms:.1f} ms" if step.latencies.count else "unknown"
         line = (
-            f"gate: {held}, {step.load:g} requests/s: p99 {step.latencies.p99_ms:.1f} ms, at most "
-            f"{objective.most_ms:g}; {100 * step.failed_share:.2g} % failed, at most "
+            f"gate: {held}, {step.load:g} requests/s: p99 {p99}, at most "
+            f"{objective.most_ms:g}; {100 * step.failed_share:.3g} % failed, at most "
             f"{100 * objective.most_failed_share:g}"
         )
         lines.append(f"{line}; {why}" if why else line)

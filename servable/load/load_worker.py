@@ -263,8 +263,7 @@ class LoadWorker:
         start = time.perf_counter()
         weights = [each.weight for each in self._classes]
         rate_rps = step["rate_rps"]
-        is_polled = rate_rps <= _POLLED_RPS
-        polled = min(_POLLED_SECONDS, _POLLED_SHARE / rate_rps) if is_polled else 0.0
+        polled = min(_POLLED_SECONDS, _POLLED_SHARE / rate_rps) if rate_rps <= _POLLED_RPS else 0.0
         TIMETABLE.polled_seconds = polled
         seed = max(0, self._runner.worker_index)
         for moment in generate_arrival_times(rate_rps, step["arrivals"], seed):

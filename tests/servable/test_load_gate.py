@@ -83,6 +83,7 @@ def test_what_does_not_bear_it_or_cannot_be_told_says_why() -> None:
     cases: list[tuple[LoadCurve, int, str]] = [
         (sent(slow=30), 1, "too slow"),
         (sent(answered=970, errors={"500 Server Error": 30}), 1, "too many requests failed"),
+        (sent(answered=0, errors={"500": 1000}), 1, "p99 unknown, at most 100; 100 % failed"),
         (sent(throughput_rps=SLOWLY), 1, "responses can't keep up with the requests"),
         (sent(slow=8), 3, "8 of 1,000 requests were slower; at that share"),
         (sent(slow=12), 3, "12 of 1,000 requests were slower, too close to the limit to decide"),

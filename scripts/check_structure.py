@@ -235,7 +235,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # feature that needs it.
 MOST_LINES = 85_721
 # The goal is 70,000.
-MOST_LINES_OF_TESTS = 74_021
+MOST_LINES_OF_TESTS = 74_020
 MOST_LINES_OF_GROUPS: Mapping[tuple[str, ...], int] = {
     ("servable",): 25_788,
     ("servable_local",): 18_493,

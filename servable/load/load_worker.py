@@ -70,7 +70,7 @@ class Recorder:
         """Start with no requests recorded. `begin`: time at which the warm-up is over."""
         self.begin = begin
         self.end = float("inf")
-        self.under_way = 0
+        self.under_way, self.last_due = 0, 0.0
         self.from_due = from_due
         """Whether every latency counts from the due time, and none from sending."""
         self.cpu_began: float | None = None
@@ -216,7 +216,7 @@ class LoadWorker:
     def _finish_step(self, environment: Any, msg: Any) -> None:
         """Wait for the responses to sent requests, which must count, and send the final report."""
         recorder = self._recorder
-        recorder.end = time.perf_counter()
+        recorder.end = max(time.perf_counter(), recorder.last_due + 1e-6)  # all that start count
         if recorder.cpu_began is not None:
             recorder.cpu_seconds = time.process_time() - recorder.cpu_began
         self._running.clear()
@@ -241,7 +241,6 @@ class LoadWorker:
                 self._idle.append(turn)
                 turn.get()
             user.due = due = self._waiting.popleft()
-            TIMETABLE.let_others_send()
             user.lag_seconds = max(0.0, time.perf_counter() - due)
             if not isinstance(user, EndpointUser):
                 TIMETABLE.wait_until(due)
@@ -250,6 +249,7 @@ class LoadWorker:
             user.client.client.clientpool.close()  # the next request opens a new connection
         user.recorder = self._recorder
         user.recorder.under_way += 1
+        TIMETABLE.let_others_send()
 
     def end_turn(self, user: Any) -> None:
         """Record that the user's task has ended. Idempotent."""
@@ -277,6 +277,7 @@ class LoadWorker:
                 recorder.record_failure(due, problem)
                 continue
             self._waiting.append(due)
+            recorder.last_due = due
             if self._idle:
                 self._idle.pop().set()
             else:
@@ -296,7 +297,7 @@ class LoadWorker:
         due = now - took
         if sending := (context or {}).get(DUE):
             noticed = now - (time.time() - gevent.get_hub().loop.now())
-            due, now = sending.due, sending.began + took
+            due, now = sending.due, min(now, sending.began + took)
             unknown = noticed if response_length <= _ONE_READ_BYTES else now
             received = getattr(sending.socket, "received", unknown)
             if sending.sent < received < now:

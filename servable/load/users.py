@@ -89,9 +89,8 @@ class Sending:
     """When a request was due, when Locust began to measure it, and when it was sent."""
 
     due: float
-    began: float
-    lag_seconds: float
-    """How late this process was, without preparing the request and connecting."""
+    lag_seconds: float  # how late this process was, without preparing the request and connecting
+    began: float = float("inf")
     sent: float = float("inf")
     socket: Any = None
 
@@ -99,11 +98,10 @@ class Sending:
 class TimedSocket(gevent.socket.socket):  # type: ignore[misc]
     """A socket that knows when its computer received what was read last, by time.perf_counter()."""
 
-    received = float("inf")
-
     def __init__(self, *options: Any) -> None:
         super().__init__(*options)
-        self.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        with suppress(OSError):  # a kernel that doesn't know it
+            self.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def sendall(self, *arguments: Any) -> None:
         """Send, and let a server run that the kernel has put on this core."""
@@ -146,6 +144,7 @@ class EndpointUser(FastHttpUser):
 
         def send_when_due(request: Any) -> Any:
             if sending := self._sending:
+                sending.began = min(sending.began, time.perf_counter())
                 sockets = find_sockets(self, request.url_split)
                 get_socket = type(sockets).get_socket
 
@@ -167,7 +166,7 @@ class EndpointUser(FastHttpUser):
         due, self.due = self.due, None
         if due is None:
             return {}
-        self._sending = Sending(due, time.perf_counter(), self.lag_seconds)
+        self._sending = Sending(due, self.lag_seconds)
         return {DUE: self._sending}
 
 

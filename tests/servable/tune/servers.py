@@ -26,8 +26,7 @@ class Server(HttpStub):
 
     def __init__(self, answer: Answer | AnswerEach = OK, *, seconds: float = 0.0) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []
-        self.ports: set[int] = set()
-        """Clients' ports: one for each connection that came."""
+        self.ports: set[int] = set()  # clients': one for each connection that came
         self.paths: set[str] = set()
         lock = threading.Lock()
 

@@ -240,16 +240,17 @@ class LoadWorker:
                 turn = gevent.event.AsyncResult()
                 self._idle.append(turn)
                 turn.get()
-            user.due = due = self._waiting.popleft()
-            user.lag_seconds = max(0.0, time.perf_counter() - due)
-            if not isinstance(user, EndpointUser):
-                TIMETABLE.wait_until(due)
-                self._recorder.record_lag(due, time.perf_counter() - due)
+            user.due = self._waiting.popleft()
+            user.lag_seconds = max(0.0, time.perf_counter() - user.due)
         if time.perf_counter() - user.idle_since > _IDLE_SECONDS and isinstance(user, FastHttpUser):
             user.client.client.clientpool.close()  # the next request opens a new connection
         user.recorder = self._recorder
         user.recorder.under_way += 1
-        TIMETABLE.let_others_send()
+        if isinstance(user, EndpointUser):  # it waits when its request is prepared
+            TIMETABLE.let_others_send()
+        elif self.is_open:
+            TIMETABLE.wait_until(user.due)
+            user.recorder.record_lag(user.due, time.perf_counter() - user.due)
 
     def end_turn(self, user: Any) -> None:
         """Record that the user's task has ended. Idempotent."""
@@ -300,8 +301,7 @@ class LoadWorker:
             due, now = sending.due, min(now, sending.began + took)
             unknown = noticed if response_length <= _ONE_READ_BYTES else now
             received = getattr(sending.socket, "received", unknown)
-            if sending.sent < received < now:
-                now = received
+            now = received if sending.sent < received < now else now
             self._recorder.record_lag(due, sending.lag_seconds)
         kind, body = describe_outcome(exception, response)
         self._recorder.record_response(due, now, kind, body)
